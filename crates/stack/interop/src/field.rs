@@ -40,7 +40,7 @@ pub struct Field {
 
 /// An end of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host {
+pub enum LineEnd {
     /// The engine, on the left.
     Engine,
     /// The kernel on the left.
@@ -82,7 +82,7 @@ impl Field {
         shell::run_in(right.id(), RIGHT)?;
         let engine = EnginePlan {
             device: "ours".to_owned(),
-            addresses: [Version::V4, Version::V6].map(|version| Host::Engine.ip(version)).to_vec(),
+            addresses: [Version::V4, Version::V6].map(|version| LineEnd::Engine.ip(version)).to_vec(),
             networks: NETWORKS.map(str::to_owned).to_vec(),
             window_bytes: plan.window_bytes,
         };
@@ -112,8 +112,8 @@ impl Field {
     /// An end has seen something that must not be; or has ended.
     pub fn transfer(
         &mut self,
-        caller: Host,
-        listener: Host,
+        caller: LineEnd,
+        listener: LineEnd,
         version: Version,
         transfer: Transfer,
     ) -> Result<[Outcome; 2]> {
@@ -127,7 +127,7 @@ impl Field {
     /// As [`transfer`](Self::transfer).
     pub fn transfer_at_once(
         &mut self,
-        pairs: &[(Host, Host)],
+        pairs: &[(LineEnd, LineEnd)],
         version: Version,
         transfer: Transfer,
     ) -> Result<Vec<[Outcome; 2]>> {
@@ -165,17 +165,17 @@ impl Field {
         command
     }
 
-    fn end(&mut self, host: Host) -> &mut End {
+    fn end(&mut self, host: LineEnd) -> &mut End {
         match host {
-            Host::Engine => &mut self.engine,
-            Host::Left => &mut self.left,
-            Host::Right => &mut self.right,
-            Host::RightToo => &mut self.right_too,
+            LineEnd::Engine => &mut self.engine,
+            LineEnd::Left => &mut self.left,
+            LineEnd::Right => &mut self.right,
+            LineEnd::RightToo => &mut self.right_too,
         }
     }
 }
 
-impl Host {
+impl LineEnd {
     /// Its address.
     pub fn ip(self, version: Version) -> IpAddr {
         let number = match self {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::field::{Field, Host, Plan, Version};
+use crate::field::{Field, LineEnd, Plan, Version};
 use crate::impairment::Impairment;
 use crate::transfer::{Manner, Outcome, Transfer};
 
@@ -145,17 +145,32 @@ fn in_a_line(cells: &[Vec<Result<f64, String>>]) -> String {
 /// Who calls whom.
 struct Column {
     name: &'static str,
-    caller: Host,
-    listener: Host,
+    caller: LineEnd,
+    listener: LineEnd,
     version: Version,
 }
 
 const COLUMNS: [Column; 5] = [
-    Column { name: "we call, IPv4", caller: Host::Engine, listener: Host::Right, version: Version::V4 },
-    Column { name: "we call, IPv6", caller: Host::Engine, listener: Host::Right, version: Version::V6 },
-    Column { name: "Linux calls, IPv4", caller: Host::Right, listener: Host::Engine, version: Version::V4 },
-    Column { name: "Linux calls, IPv6", caller: Host::Right, listener: Host::Engine, version: Version::V6 },
-    Column { name: "Linux calls Linux", caller: Host::Left, listener: Host::Right, version: Version::V4 },
+    Column { name: "we call, IPv4", caller: LineEnd::Engine, listener: LineEnd::Right, version: Version::V4 },
+    Column { name: "we call, IPv6", caller: LineEnd::Engine, listener: LineEnd::Right, version: Version::V6 },
+    Column {
+        name: "Linux calls, IPv4",
+        caller: LineEnd::Right,
+        listener: LineEnd::Engine,
+        version: Version::V4,
+    },
+    Column {
+        name: "Linux calls, IPv6",
+        caller: LineEnd::Right,
+        listener: LineEnd::Engine,
+        version: Version::V6,
+    },
+    Column {
+        name: "Linux calls Linux",
+        caller: LineEnd::Left,
+        listener: LineEnd::Right,
+        version: Version::V4,
+    },
 ];
 
 impl Column {

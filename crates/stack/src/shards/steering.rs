@@ -31,7 +31,7 @@ pub(super) struct Steering {
     /// By the number of the block: the loop that dials from there, or 0.
     blocks: Box<[LoopNumber]>,
     /// Sorted by port and address.
-    services: Vec<Service>,
+    services: Vec<SharedService>,
     /// The loops that answer for each address.
     answering: HashMap<IpAddr, Vec<LoopNumber>>,
     /// Nobody can choose ports and addresses that all lead to one loop.
@@ -48,7 +48,7 @@ struct Member {
 
 /// An address and port that is listened on, or was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Service {
+struct SharedService {
     address: SocketAddr,
     slots: Slots,
     /// When it has ended, counted in services; none while it is open.
@@ -73,7 +73,7 @@ impl Steering {
 
     /// Whether frames may be for other loops than the one that gets them, or too early.
     pub(super) fn sorts(&self) -> bool {
-        let is_early = |service: &Service| service.ended.is_none() && !service.slots.are_all_served();
+        let is_early = |service: &SharedService| service.ended.is_none() && !service.slots.are_all_served();
         self.members.len() > 1 || self.services.iter().any(is_early)
     }
 
@@ -111,7 +111,7 @@ impl Steering {
         }
         let (local, _) = flow.addresses.ips();
         let Ok(place) = self.find(SocketAddr::new(local, flow.local_port)) else { return Owner::Nobody };
-        let Service { slots, ended, .. } = &self.services[place];
+        let SharedService { slots, ended, .. } = &self.services[place];
         match slots.owner(self.hash(flow)) {
             // What is not there is not there: any loop may say so.
             None if ended.is_some() => Owner::Nobody,
@@ -208,7 +208,7 @@ impl Steering {
             }
             Err(place) => {
                 let slots = Slots::new(loops);
-                self.services.insert(place, Service { address, slots, ended: None });
+                self.services.insert(place, SharedService { address, slots, ended: None });
             }
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct Core {
     pub(super) device: Box<dyn Device>,
     pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
-    slots: Vec<Slot>,
+    streams: Vec<StreamState>,
     /// By the address that is listened on; any address of the engine is 0.0.0.0.
     queues: HashMap<SocketAddr, AcceptQueue>,
     incoming: Frames,
@@ -58,7 +58,7 @@ pub(super) struct Core {
 
 /// One connection, as its stream sees it.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(super) struct StreamState {
     holder: Holder,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -99,7 +99,7 @@ impl Core {
             engine,
             lower: LowerLayer::new(layer),
             counters: InterfaceCounters::default(),
-            slots: Vec::new(),
+            streams: Vec::new(),
             queues: HashMap::new(),
             incoming: device.batch(),
             outgoing: device.batch(),
@@ -249,7 +249,7 @@ impl Core {
     /// The driver or the device has gone: all connections end like this. Wakes all waiting tasks.
     pub(super) fn stop(&mut self, how: io::ErrorKind) {
         self.stopped.get_or_insert(how);
-        let waiting = self.slots.iter_mut().flat_map(|slot| [slot.reader.take(), slot.writer.take()]);
+        let waiting = self.streams.iter_mut().flat_map(|stream| [stream.reader.take(), stream.writer.take()]);
         let acceptors = self.queues.values_mut().map(|queue| queue.acceptor.take());
         self.woken.extend(waiting.chain(acceptors).flatten().chain(self.listener_of_events.take()));
     }
@@ -279,16 +279,16 @@ impl Core {
                 continue;
             }
             let ended = events.has(Events::CLOSED) || events.has(Events::OPENED);
-            let Some(slot) = self.slots.get_mut(id.index() as usize) else { continue };
-            if ended && slot.holder == Holder::Handshake {
+            let Some(stream) = self.streams.get_mut(id.index() as usize) else { continue };
+            if ended && stream.holder == Holder::Handshake {
                 self.finish_opening(id);
                 continue;
             }
             if ended || events.has(Events::READABLE) {
-                self.woken.extend(slot.reader.take());
+                self.woken.extend(stream.reader.take());
             }
             if ended || events.has(Events::WRITABLE) {
-                self.woken.extend(slot.writer.take());
+                self.woken.extend(stream.writer.take());
             }
         }
     }
@@ -308,32 +308,32 @@ impl Core {
         true
     }
 
-    pub(super) fn slot(&mut self, id: ConnId) -> &mut Slot {
-        &mut self.slots[id.index() as usize]
+    pub(super) fn stream(&mut self, id: ConnId) -> &mut StreamState {
+        &mut self.streams[id.index() as usize]
     }
 
     // What streams do.
 
-    /// Keeps a slot for the tasks that wait for this connection, until it is released.
+    /// Keeps a stream for the tasks that wait for this connection, until it is released.
     pub(super) fn hold(&mut self, id: ConnId) {
         let index = id.index() as usize;
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, Slot::default);
+        if self.streams.len() <= index {
+            self.streams.resize_with(index + 1, StreamState::default);
         }
-        self.slots[index] = Slot { holder: Holder::User, ..Slot::default() };
+        self.streams[index] = StreamState { holder: Holder::User, ..StreamState::default() };
     }
 
     /// The stream is gone: the connection ends in the way that its state and its user ask for.
     pub(super) fn let_go(&mut self, id: ConnId) {
-        let slot = std::mem::take(self.slot(id));
-        if slot.aborts {
+        let stream = std::mem::take(self.stream(id));
+        if stream.aborts {
             self.engine.abort(id);
-        } else if slot.passes_for_open.is_some()
+        } else if stream.passes_for_open.is_some()
             && self.engine.status(id) == Status::Opening
             && !self.is_stopped()
         {
             // Closing now would abort the handshake, and the written bytes would be lost (RFC 9293 3.10.4).
-            self.slot(id).holder = Holder::Handshake;
+            self.stream(id).holder = Holder::Handshake;
         } else {
             self.engine.close(id);
         }
@@ -341,8 +341,8 @@ impl Core {
 
     /// Lets go of all connections, though their streams are there.
     pub(super) fn close_all(&mut self) {
-        for index in 0..self.slots.len() {
-            if self.slots[index].holder != Holder::Nobody
+        for index in 0..self.streams.len() {
+            if self.streams[index].holder != Holder::Nobody
                 && let Some(id) = self.engine.at(index as u32)
             {
                 self.let_go(id);
@@ -352,14 +352,14 @@ impl Core {
 
     /// It is open, or will never be, and its user has let go of it.
     fn finish_opening(&mut self, id: ConnId) {
-        *self.slot(id) = Slot::default();
+        *self.stream(id) = StreamState::default();
         self.engine.close(id);
     }
 
     /// Whether letting go will reset the connection while something that was written has not left.
     pub(super) fn will_cut_short(&self, id: ConnId) -> bool {
-        let slot = &self.slots[id.index() as usize];
-        (slot.aborts || self.engine.readable(id) > 0) && self.engine.wants_to_transmit()
+        let stream = &self.streams[id.index() as usize];
+        (stream.aborts || self.engine.readable(id) > 0) && self.engine.wants_to_transmit()
     }
 
     /// Whether the handshake is done, or how it failed.
@@ -368,7 +368,7 @@ impl Core {
             return Poll::Ready(Err(fault.into()));
         }
         if self.engine.status(id) == Status::Opening {
-            keep(&mut self.slot(id).writer, cx);
+            keep(&mut self.stream(id).writer, cx);
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
@@ -378,7 +378,7 @@ impl Core {
         if self.engine.readable(id) > 0 || self.engine.is_finished(id) || self.fault(id).is_some() {
             return Poll::Ready(());
         }
-        keep(&mut self.slot(id).reader, cx);
+        keep(&mut self.stream(id).reader, cx);
         Poll::Pending
     }
 
@@ -401,17 +401,17 @@ impl Core {
         }
         let read = buffer.filled().len() - filled_before;
         if read > 0 {
-            self.slot(id).bytes_read += read as u64;
+            self.stream(id).bytes_read += read as u64;
             return Poll::Ready(Ok(()));
         }
         if self.engine.has_peer_closed(id) || self.engine.status(id) == Status::Ended(End::Closed) {
             return Poll::Ready(Ok(()));
         }
         if let Some(fault) = self.fault(id) {
-            self.slot(id).has_told = true;
+            self.stream(id).has_told = true;
             return Poll::Ready(Err(fault.into()));
         }
-        keep(&mut self.slot(id).reader, cx);
+        keep(&mut self.stream(id).reader, cx);
         Poll::Pending
     }
 
@@ -423,10 +423,10 @@ impl Core {
         parts: impl Iterator<Item = &'a [u8]>,
     ) -> Poll<io::Result<usize>> {
         if let Some(fault) = self.fault(id) {
-            let has_told = std::mem::replace(&mut self.slot(id).has_told, true);
+            let has_told = std::mem::replace(&mut self.stream(id).has_told, true);
             return Poll::Ready(Err(if has_told { io::ErrorKind::BrokenPipe } else { fault }.into()));
         }
-        if self.slot(id).has_ended_writing || self.engine.status(id) == Status::Ended(End::Closed) {
+        if self.stream(id).has_ended_writing || self.engine.status(id) == Status::Ended(End::Closed) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let mut sent = 0;
@@ -434,27 +434,29 @@ impl Core {
             let taken = self.engine.send(id, part);
             sent += taken;
             if taken == 0 && sent == 0 {
-                keep(&mut self.slot(id).writer, cx);
+                keep(&mut self.stream(id).writer, cx);
                 return Poll::Pending;
             }
             if taken < part.len() {
                 break;
             }
         }
-        self.slot(id).bytes_written += sent as u64;
+        self.stream(id).bytes_written += sent as u64;
         Poll::Ready(Ok(sent))
     }
 
     /// Bytes that the user of a connection has read and written.
     pub(super) fn bytes_of(&self, id: ConnId) -> (u64, u64) {
-        self.slots.get(id.index() as usize).map_or((0, 0), |slot| (slot.bytes_read, slot.bytes_written))
+        self.streams
+            .get(id.index() as usize)
+            .map_or((0, 0), |stream| (stream.bytes_read, stream.bytes_written))
     }
 
     pub(super) fn end_writing(&mut self, id: ConnId) -> io::Result<()> {
         if let Some(fault) = self.fault(id) {
             return Err(fault.into());
         }
-        if !std::mem::replace(&mut self.slot(id).has_ended_writing, true) {
+        if !std::mem::replace(&mut self.stream(id).has_ended_writing, true) {
             self.engine.shutdown(id);
         }
         Ok(())
@@ -492,7 +494,7 @@ impl Core {
         let Some(queue) = self.queues.remove(&key) else { return };
         self.engine.stop_listening(queue.id);
         for id in queue.waiting {
-            self.slot(id).aborts = true;
+            self.stream(id).aborts = true;
             self.let_go(id);
         }
     }

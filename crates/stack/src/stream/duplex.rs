@@ -34,7 +34,7 @@ impl Stream {
 
     /// The same with a place among such connections, which is free again once the stream is dropped.
     pub(crate) fn take_for_open_with(&self, place: impl Any) {
-        self.shared.with(|core| core.slot(self.id).passes_for_open = Some(Box::new(place)));
+        self.shared.with(|core| core.stream(self.id).passes_for_open = Some(Box::new(place)));
     }
 
     /// Ready once the handshake is done, or has failed.
@@ -91,7 +91,7 @@ impl Stream {
     /// Makes the close that follows an abrupt one: what the windows do not allow to leave at once is dropped,
     /// and the peer sees a reset. To be dropped next.
     pub fn abort(&mut self) {
-        self.shared.with(|core| core.slot(self.id).aborts = true);
+        self.shared.with(|core| core.stream(self.id).aborts = true);
     }
 
     /// Switches Nagle's algorithm on, so that small segments wait for the ACK of those before them, or off again. It is off

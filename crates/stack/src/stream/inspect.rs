@@ -62,7 +62,7 @@ impl Interface {
 }
 
 impl Core {
-    /// Adds what the slot of a connection knows.
+    /// Adds what the stream of a connection knows.
     pub(super) fn describe(&self, tcp: Info) -> ConnectionInfo {
         let (read, written) = tcp.id.map_or((0, 0), |id| self.bytes_of(id));
         ConnectionInfo {

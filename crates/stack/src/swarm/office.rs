@@ -11,7 +11,7 @@ use super::mail::{GroupId, MailCounters, MailError, MailLimits, MailboxId, SlowR
 /// What the handles of one [`Mail`](super::Mail) share on its thread.
 pub(super) struct Office<M> {
     limits: MailLimits,
-    boxes: Slab<Slot<M>>,
+    boxes: Slab<Letterbox<M>>,
     /// All mailboxes lie below this place.
     reach: usize,
     groups: Slab<Group>,
@@ -26,7 +26,7 @@ pub(super) struct Office<M> {
 }
 
 /// A mailbox.
-struct Slot<M> {
+struct Letterbox<M> {
     generation: u32,
     /// A group has given it up; its messages are gone.
     is_disconnected: bool,
@@ -94,7 +94,7 @@ impl<M> Office<M> {
             return Err(MailError::TooManyMailboxes);
         }
         self.generation = self.generation.wrapping_add(1);
-        let place = self.boxes.insert(Slot::new(self.generation, self.broadcasts));
+        let place = self.boxes.insert(Letterbox::new(self.generation, self.broadcasts));
         self.reach = self.reach.max(place + 1);
         Ok(MailboxId { place: place as u32, generation: self.generation })
     }
@@ -312,7 +312,7 @@ impl<M> Office<M> {
     }
 }
 
-impl<M> Slot<M> {
+impl<M> Letterbox<M> {
     const fn new(generation: u32, next_broadcast: u32) -> Self {
         Self {
             generation,

@@ -16,7 +16,7 @@ use anywire_stack::xdp::Wanted;
 use anywire_sys::martian::is_directed_broadcast;
 use anywire_sys::network_interface::NetworkInterface;
 
-use super::host::{Host, mac_of_engine};
+use super::host::{DeviceHost, mac_of_engine};
 use super::location::DeviceName;
 use super::{devices, inspect};
 
@@ -42,10 +42,10 @@ pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Resu
 /// else another one. Does nothing if no loop has it, or if those that have it wait here themselves: the listener finds out then.
 ///
 /// # Errors
-/// Those of [`Host::join`]; `TimedOut` if a loop is held up for two seconds.
+/// Those of [`DeviceHost::join`]; `TimedOut` if a loop is held up for two seconds.
 pub(super) fn while_running(device: &str, own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
     // Two loops that asked each other would wait for each other.
-    if let Some(host) = Host::running(device) {
+    if let Some(host) = DeviceHost::running(device) {
         return host.join_blocking(own, gateway, PATIENCE);
     }
     let waiting = Waiting::begin();
@@ -58,7 +58,7 @@ pub(super) fn while_running(device: &str, own: Cidr, gateway: Option<IpAddr>) ->
         let is_waited_for = Arc::downgrade(&waits);
         drop(other.on.spawn(move || async move {
             // The address of a listener that has failed meanwhile is nobody's.
-            if let Some(host) = Host::running(&named)
+            if let Some(host) = DeviceHost::running(&named)
                 && is_waited_for.strong_count() > 0
             {
                 // An error: nobody waits any longer.

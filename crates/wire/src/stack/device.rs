@@ -16,7 +16,7 @@ use anywire_sys::thread_bound::ThreadBound;
 
 use super::checks;
 use super::devices::User;
-use super::host::Host;
+use super::host::DeviceHost;
 use super::lease::Lease;
 use super::location::{DeviceName, Location, Options, default_prefix};
 use super::transport::{StackArrival, StackTransport};
@@ -57,7 +57,8 @@ pub(super) fn bind(
     // The service is given up before the device.
     let (lease, guard) = Lease::new((reserved, user));
     let backlog = usize::try_from(options.backlog).unwrap_or(usize::MAX);
-    let service = Arc::new(Service { device, address, own, gateway, mac, polling, backlog, _lease: lease });
+    let service =
+        Arc::new(DeviceService { device, address, own, gateway, mac, polling, backlog, _lease: lease });
     let acceptor = |_| {
         let service = Arc::clone(&service);
         Box::new(DeviceAcceptor { service, state: None, has_ended: false }) as Box<dyn Acceptor>
@@ -81,7 +82,7 @@ pub(super) async fn dial(
         None => means_nothing(address, "gateway", "name the own address, too: ?from=IP/PREFIX&gateway=IP"),
     }
     .map_err(failed)?;
-    let host = Host::of_loop(&location.device, mac).map_err(failed)?;
+    let host = DeviceHost::of_loop(&location.device, mac).map_err(failed)?;
     if host.is_own(remote.ip()) {
         return Err(failed(itself(&location.device, remote.ip())));
     }
@@ -124,7 +125,7 @@ fn itself(device: &DeviceName<'_>, remote: IpAddr) -> io::Error {
 }
 
 /// What is listened on.
-struct Service {
+struct DeviceService {
     /// As [`DeviceName`] shows it.
     device: String,
     address: SocketAddr,
@@ -138,7 +139,7 @@ struct Service {
 
 /// Accepts on the loop that polls it, which has a part of the service's connections.
 struct DeviceAcceptor {
-    service: Arc<Service>,
+    service: Arc<DeviceService>,
     state: Option<ThreadBound<RefCell<State>>>,
     /// The device was removed, or nobody drives it any more.
     has_ended: bool,
@@ -147,14 +148,14 @@ struct DeviceAcceptor {
 /// How far the loop has come that polls.
 enum State {
     /// The address is asked for.
-    Joining(Pin<Box<dyn Future<Output = io::Result<Listener>>>>, Rc<Host>),
-    Listening(Listener, Rc<Host>),
+    Joining(Pin<Box<dyn Future<Output = io::Result<Listener>>>>, Rc<DeviceHost>),
+    Listening(Listener, Rc<DeviceHost>),
 }
 
 impl State {
-    fn start(service: &Arc<Service>) -> io::Result<Self> {
+    fn start(service: &Arc<DeviceService>) -> io::Result<Self> {
         let name = DeviceName::parse(&service.device).map_err(io::Error::other)?;
-        let host = Host::of_loop(&name, service.mac)?;
+        let host = DeviceHost::of_loop(&name, service.mac)?;
         host.poll(service.polling);
         let (joining, service) = (Rc::clone(&host), Arc::clone(service));
         let joining = async move {
@@ -164,7 +165,7 @@ impl State {
         Ok(Self::Joining(Box::pin(joining), host))
     }
 
-    fn host(&self) -> &Host {
+    fn host(&self) -> &DeviceHost {
         let (Self::Joining(_, host) | Self::Listening(_, host)) = self;
         host
     }

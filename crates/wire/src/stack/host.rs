@@ -23,7 +23,7 @@ use super::inspect::{self, Inspected};
 use super::location::DeviceName;
 
 /// A host on a device.
-pub(super) struct Host {
+pub(super) struct DeviceHost {
     pub(super) name: Arc<str>,
     host: shards::SharedHost,
     shards: Arc<Shards>,
@@ -35,9 +35,9 @@ pub(super) struct Host {
 
 /// Those of the present loop.
 #[derive(Default)]
-struct Hosts(RefCell<Vec<Rc<Host>>>);
+struct Hosts(RefCell<Vec<Rc<DeviceHost>>>);
 
-impl Host {
+impl DeviceHost {
     /// The one of the present loop; opens the device if nobody has.
     pub(super) fn of_loop(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Rc<Self>> {
         on_a_loop()?;
@@ -172,7 +172,7 @@ struct Driving {
 }
 
 /// When it is dropped, a host that has lost its device keeps that open no longer: the next one opens it anew.
-struct DriverEnd(Weak<Host>);
+struct DriverEnd(Weak<DeviceHost>);
 
 impl Drop for DriverEnd {
     fn drop(&mut self) {
@@ -201,7 +201,7 @@ fn tell(device: &str, event: &Event) {
     }
 }
 
-impl Inspected for Host {
+impl Inspected for DeviceHost {
     fn interface(&self) -> &Interface {
         self.host.interface()
     }

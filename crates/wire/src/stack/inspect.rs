@@ -216,7 +216,7 @@ mod tests {
 
     use anywire_stack::shards::Cidr;
 
-    use super::super::host::Host;
+    use super::super::host::DeviceHost;
     use super::super::{Capture, CaptureOptions, checks};
     use super::*;
 
@@ -226,7 +226,9 @@ mod tests {
         let mut held = Vec::new();
         for one in loops.iter() {
             let ((hold, released), device) = (mpsc::channel::<()>(), Arc::clone(&device));
-            one.spawn(|| async move { register(&device, Weak::<Host>::new()) }).wait().expect("no panic");
+            one.spawn(|| async move { register(&device, Weak::<DeviceHost>::new()) })
+                .wait()
+                .expect("no panic");
             one.post(move || _ = released.recv()).expect("there is room");
             held.push(hold);
         }
@@ -265,7 +267,9 @@ mod tests {
     fn loops_that_died_are_forgotten() {
         let loops = Loops::start(1).expect("a thread");
         let one = loops.get(0);
-        one.spawn(|| async { register(&"tap:died".into(), Weak::<Host>::new()) }).wait().expect("no panic");
+        one.spawn(|| async { register(&"tap:died".into(), Weak::<DeviceHost>::new()) })
+            .wait()
+            .expect("no panic");
         assert_eq!(super::loops(Some("tap:died")).len(), 1);
         die(&one);
         assert!(super::loops(Some("tap:died")).is_empty());
@@ -276,7 +280,9 @@ mod tests {
     fn a_loop_that_is_held_up_is_told_of() {
         let loops = Loops::start(1).expect("a thread");
         let one = loops.get(0);
-        one.spawn(|| async { register(&"tap:held".into(), Weak::<Host>::new()) }).wait().expect("no panic");
+        one.spawn(|| async { register(&"tap:held".into(), Weak::<DeviceHost>::new()) })
+            .wait()
+            .expect("no panic");
         let (hold, released) = mpsc::channel::<()>();
         one.post(move || _ = released.recv()).expect("there is room");
         let own = Cidr::host([10, 0, 0, 2].into());
@@ -291,8 +297,9 @@ mod tests {
         let loops = Loops::start(2).expect("two threads");
         let (all_here, own) = (Arc::new(Barrier::new(2)), Cidr::host([10, 0, 0, 2].into()));
         for (index, device) in ["tap:first", "tap:second"].into_iter().enumerate() {
-            let has =
-                loops.get(index).spawn(move || async move { register(&device.into(), Weak::<Host>::new()) });
+            let has = loops
+                .get(index)
+                .spawn(move || async move { register(&device.into(), Weak::<DeviceHost>::new()) });
             has.wait().expect("no panic");
         }
         let asking = ["tap:second", "tap:first"].into_iter().enumerate().map(|(index, device)| {
