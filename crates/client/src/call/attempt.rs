@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use anywire_loops::TaskError;
@@ -44,12 +44,17 @@ impl From<Error> for Box<Unanswered> {
 /// carries it is closed.
 #[derive(Debug)]
 pub(crate) struct Attempt {
+    client: ClientRef,
     state: State,
 }
 
 impl Attempt {
     pub(crate) fn new(client: ClientRef, request: Box<CallRequest>) -> Self {
-        Self { state: State::New { client, request } }
+        Self { client, state: State::New(request) }
+    }
+
+    pub(crate) fn client(&self) -> &ClientRef {
+        &self.client
     }
 }
 
@@ -57,40 +62,36 @@ impl Future for Attempt {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        let (client, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
-            State::New { client, request } => match place(client.inner(), request, cx) {
-                Ok(placed) => (client, placed),
+        let Self { client, state } = &mut *self;
+        if let State::New(_) = state
+            && let State::New(request) = std::mem::replace(state, State::Done)
+        {
+            match place(client.inner(), request, cx) {
+                Ok(placed) => *state = State::Waiting(placed),
                 Err(error) => return Poll::Ready(Err(error.into())),
-            },
-            State::Waiting { client, placed } => (client, placed),
-            State::Done => return Poll::Pending,
-        };
-        match placed.poll(cx) {
-            Poll::Pending => {
-                self.state = State::Waiting { client, placed };
-                Poll::Pending
-            }
-            Poll::Ready(Ok(reply)) => {
-                if let Err(unanswered) = &reply {
-                    client.inner().past().failed(&unanswered.error);
-                }
-                Poll::Ready(reply)
-            }
-            // It may have been on a connection. The loop that knew is gone.
-            Poll::Ready(Err(_)) => {
-                Poll::Ready(Err(Error::Loop { source: TaskError::Stopped, sent: true }.into()))
             }
         }
+        let State::Waiting(placed) = state else { return Poll::Pending };
+        let reply = ready!(placed.poll(cx));
+        *state = State::Done;
+        // It may have been on a connection. The loop that knew is gone.
+        let Ok(reply) = reply else {
+            return Poll::Ready(Err(Error::Loop { source: TaskError::Stopped, sent: true }.into()));
+        };
+        if let Err(unanswered) = &reply {
+            client.inner().past().failed(&unanswered.error);
+        }
+        Poll::Ready(reply)
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if let State::Waiting { client, placed } = std::mem::replace(&mut self.state, State::Done) {
+        if let State::Waiting(placed) = std::mem::replace(&mut self.state, State::Done) {
             let Placed { response, caller } = placed;
             // First the receiver: a pool that sees the count looks for closed receivers once.
             drop(response);
-            client.inner().count_abandoned();
+            self.client.inner().count_abandoned();
             // It may be the one of its batch that was woken.
             caller.inspect(|caller| caller.wake_others());
         }
@@ -227,8 +228,8 @@ impl Placed {
 
 #[derive(Debug)]
 enum State {
-    New { client: ClientRef, request: Box<CallRequest> },
-    Waiting { client: ClientRef, placed: Placed },
+    New(Box<CallRequest>),
+    Waiting(Placed),
     Done,
 }
 

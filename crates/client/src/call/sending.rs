@@ -25,7 +25,7 @@ pub struct Sending {
 /// How far it has come.
 enum State {
     /// The first attempt, with no interceptor around it.
-    First(ClientRef, Attempt),
+    First(Attempt),
     /// Some link of the chain has it.
     Chain(Calling),
     /// Before anything is sent.
@@ -44,7 +44,7 @@ impl Sending {
                 None if client.inner().config().has_links(&request) => {
                     State::Chain(chain::call(client, request))
                 }
-                None => State::First(client.clone(), Attempt::new(client, request)),
+                None => State::First(Attempt::new(client, request)),
             },
             Err(error) => State::Known(Box::new(Err(error))),
         };
@@ -70,10 +70,10 @@ impl Future for Sending {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let polled = match &mut self.state {
-                State::First(client, attempt) => match Pin::new(attempt).poll(cx) {
+                State::First(attempt) => match Pin::new(&mut *attempt).poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(response)) if response.is_final() => Poll::Ready(Ok(response)),
-                    Poll::Ready(reply) => match chain::carry_on(client, reply) {
+                    Poll::Ready(reply) => match chain::carry_on(attempt.client(), reply) {
                         Ok(calling) => {
                             self.state = State::Chain(calling);
                             continue;
