@@ -83,9 +83,10 @@ impl Session {
         self.used = true;
         let Some(mut slot) = self.slot.take() else { return Event::Over(Outcome::Nothing) };
         // Taken apart in its slot: moving all of it is 80 instructions each time.
-        let Some(Exchange { job, download, input, reuse, .. }) = slot.take() else {
+        let Some(Exchange { job, download, input, reuse, .. }) = *slot else {
             return Event::Over(Outcome::Nothing);
         };
+        *slot = None;
         context.keep_slot(slot);
         let limits = &context.config().limits;
         match end {
