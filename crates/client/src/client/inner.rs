@@ -225,7 +225,12 @@ impl Inner {
 
     /// The loops that have connections to the origin of a URL: the first ones, if the cap is below the number of loops. They serve the
     /// calls that are made on the others.
+    #[inline]
     pub(crate) fn owners(&self, loops: &ClientLoops, url: &Url) -> usize {
+        // Asked for each call.
+        if loops.list.len() == 1 {
+            return 1;
+        }
         let connections = match self.origins.config_of(url.origin()) {
             Ok(Some(config)) => config.limits.connections_per_origin,
             _ => self.config.limits.connections_per_origin,
