@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use anywire_http::Buffer;
 use anywire_loops::clock::precise;
@@ -208,7 +209,7 @@ impl Http {
         match &mut self.driver {
             Driver::Idle | Driver::Lingering { .. } => {}
             Driver::H1(session) => session.time_passes(precise()),
-            Driver::H2(session) => session.time_passes(precise()),
+            Driver::H2(session) => session.time_passes(),
         }
         if self.deadline.poll_expired(cx).is_ready() {
             self.deadline.clear();
@@ -287,7 +288,12 @@ impl Http {
             }
             let now = precise();
             let first_deadline = session.wait(now, service);
-            match session.expire(&self.connection, service) {
+            let acted = match first_deadline {
+                Some(Duration::ZERO) => session.expire(&self.connection, service),
+                // Nothing is late.
+                _ => Continue(false),
+            };
+            match acted {
                 Break(end) => break end,
                 Continue(true) => {}
                 Continue(false) => {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use anywire_loops::clock::after;
+use anywire_loops::clock::{after, precise};
 use anywire_wire::Connection;
 
 use super::session::Session;
@@ -43,10 +43,10 @@ impl Lasting {
 }
 
 impl Session {
-    /// Counts the time since the last poll.
-    pub(crate) fn time_passes(&mut self, now: Instant) {
+    /// Counts the time since the last poll. Most peers have taken all output, and then no clock is read.
+    pub(crate) fn time_passes(&mut self) {
         if let Some(timers) = &mut self.timers {
-            timers.count(now);
+            timers.count(precise());
         }
     }
 
