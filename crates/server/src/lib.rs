@@ -34,17 +34,14 @@ mod arity;
 mod blocking;
 pub mod codec;
 mod conditions;
-mod connection;
 mod contained;
 mod context;
 mod convert;
 mod counters;
-mod delivery;
 mod dispatch;
+mod driver;
 mod extract;
 pub mod guards;
-mod h1;
-mod h2;
 mod handler;
 mod interim;
 mod layer;
@@ -65,15 +62,12 @@ mod service;
 mod signals;
 #[cfg(feature = "stack")]
 pub mod stack;
-mod streams;
 mod takes;
-mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
-mod upload;
 mod with;
 
 pub use anywire_http::{IntoResponse, Response};

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::counters::Live;
 use crate::dispatch::Dispatch;
-use crate::h1::Session;
+use crate::driver::h1::Session;
 use crate::limits::Limits;
 use crate::observe::{MakeObserver, Observers};
 use crate::refusal::Refusals;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use anywire_loops::{self as loops, Loops, Pool, Task};
 use anywire_wire::{Connection, ConnectionLimit};
 
-use crate::connection::ConnectionTask;
 use crate::contained::{dispose, text};
 use crate::counters::{Counters, Live};
+use crate::driver::connection::ConnectionTask;
 use crate::layer::GivenLayer;
 use crate::limits::Limits;
 use crate::observe::MakeObserver;

@@ -2,7 +2,7 @@
 
 use anywire_wire::Output;
 
-use crate::h1::Session;
+use crate::driver::h1::Session;
 
 /// What idle connections have left. The last one comes first: it is still in the cache.
 pub(super) struct Free<T> {

@@ -20,8 +20,8 @@ use anywire_wire::Connection;
 use bytes::Bytes;
 
 use crate::context::Peer;
-use crate::h1::{Exit, Session};
-use crate::h2;
+use crate::driver::h1::{Exit, Session};
+use crate::driver::h2;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::{Continuation, UpgradeFuture};

@@ -8,13 +8,13 @@ use anywire_http::{BodyError, StatusCode};
 use anywire_wire::Connection;
 
 use super::session::{Closing, Session, Stage};
-use crate::connection::{End, unsent};
 use crate::context::Peer;
+use crate::driver::connection::{End, unsent};
+use crate::driver::timers::{Expired, Waits};
+use crate::driver::upload::Upload;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
-use crate::timers::{Expired, Waits};
-use crate::upload::Upload;
 
 impl Session {
     /// Counts the time since the last poll.

@@ -12,10 +12,10 @@ use super::exchanges::Exchanges;
 use super::respond::Responder;
 use super::stream::Stage;
 use crate::dispatch::Answer;
+use crate::driver::timers::{Expired, Waits};
+use crate::driver::upload::Upload;
 use crate::observe::ExchangeEnd;
 use crate::service::Service;
-use crate::timers::{Expired, Waits};
-use crate::upload::Upload;
 
 impl<S: Streams> Exchanges<S> {
     /// Starts to wait. Returns when the first deadline of a stream passes, if there is one. `half_closed`: the peer has ended its

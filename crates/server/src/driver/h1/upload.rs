@@ -8,9 +8,9 @@ use anywire_http::{Body, BodyError};
 use bytes::Bytes;
 
 use super::session::{Closing, Session, Stage, Step};
-use crate::connection::Env;
+use crate::driver::connection::Env;
+use crate::driver::upload::Upload;
 use crate::service::Service;
-use crate::upload::Upload;
 
 impl Session {
     /// The body of the current request, if it has one.

@@ -8,9 +8,9 @@ use anywire_http::h1::{Framing, HeadInfo, encode};
 use anywire_http::{BodyError, RequestHead, Response, StatusCode, Version};
 
 use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
-use crate::connection::Env;
-use crate::delivery::{Delivery, refusal_of_body};
 use crate::dispatch::Answer;
+use crate::driver::connection::Env;
+use crate::driver::delivery::{Delivery, refusal_of_body};
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::request::RequestKind;

@@ -6,10 +6,10 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::message::{BodyLength, Content};
 use anywire_http::{BodyError, Fault, Response, StatusCode};
 
+use crate::driver::upload::Upload;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::request::RequestKind;
 use crate::respond::FAILED;
-use crate::upload::Upload;
 
 /// How a response leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

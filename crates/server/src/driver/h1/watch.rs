@@ -4,8 +4,8 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::task::{Context, Poll};
 
 use super::session::{Closing, Exit, Session, Stage, Step};
-use crate::connection::{End, Env};
-use crate::upload::Upload;
+use crate::driver::connection::{End, Env};
+use crate::driver::upload::Upload;
 
 impl Session {
     /// Looks whether the peer is still there while the handler works and reads nothing.

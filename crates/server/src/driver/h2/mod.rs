@@ -1,4 +1,4 @@
-//! HTTP/2 on a connection: a [`Session`] reads frames into the [`Exchanges`](crate::streams::Exchanges) of its streams, and
+//! HTTP/2 on a connection: a [`Session`] reads frames into the [`Exchanges`](crate::driver::streams::Exchanges) of its streams, and
 //! writes what is ready of all of them at once. What concerns the connection as a whole is here.
 
 mod deadlines;

@@ -10,13 +10,13 @@ use anywire_mux::{Demand, Incoming, Next, Outgoing, Streams};
 
 use crate::context::Peer;
 use crate::dispatch::Invocation;
+use crate::driver::timers::Timers;
+use crate::driver::upload::Upload;
 use crate::observe::Tracked;
 use crate::request::RequestKind;
 use crate::router::EndpointId;
 use crate::service::Service;
-use crate::timers::Timers;
 use crate::upgrade::UpgradeFuture;
-use crate::upload::Upload;
 
 /// A stream that is not answered yet, or not to its end.
 pub(crate) struct Stream {

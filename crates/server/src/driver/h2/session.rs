@@ -11,12 +11,12 @@ use anywire_loops::clock::{after, precise};
 use anywire_mux::Http2;
 
 use super::deadlines::Lasting;
-use crate::connection::{End, Env, is_cut};
 use crate::context::Peer;
+use crate::driver::connection::{End, Env, is_cut};
+use crate::driver::streams::Exchanges;
+use crate::driver::timers::Timers;
 use crate::observe::ExchangeEnd;
 use crate::service::{Ending, Service};
-use crate::streams::Exchanges;
-use crate::timers::Timers;
 
 /// The state of a connection that speaks HTTP/2.
 pub(crate) struct Session {

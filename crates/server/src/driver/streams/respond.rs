@@ -7,12 +7,12 @@ use anywire_http::{Body, Response, StatusCode};
 use anywire_mux::{Next, Outgoing, Streams, Upgraded};
 
 use super::stream::{Reply, Stage, next_of_body};
-use crate::delivery::{Delivery, Follows, refusal_of_body};
 use crate::dispatch::{Answer, Invocation};
+use crate::driver::delivery::{Delivery, Follows, refusal_of_body};
+use crate::driver::upload::Upload;
 use crate::observe::{ExchangeEnd, Tracked};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
-use crate::upload::Upload;
 
 /// What is needed to respond.
 pub(super) struct Responder<'s, S> {

@@ -19,11 +19,11 @@ use super::respond::{Responder, inform};
 use super::stream::{Failure, Reply, Stage, Stream};
 use crate::context::{Peer, Watch};
 use crate::dispatch::{Answer, Received};
+use crate::driver::upload::Upload;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::request::RequestKind;
 use crate::service::{Date, Service};
-use crate::upload::Upload;
 
 /// The requests of a connection that are under way, each on a stream.
 pub(crate) struct Exchanges<S: Streams> {

@@ -17,18 +17,18 @@ use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestSummary;
-use crate::connection::{End, Env, agreed_protocol};
 use crate::context::{Peer, Watch};
 use crate::dispatch::{Answer, Invocation, Received};
+use crate::driver::connection::{End, Env, agreed_protocol};
+use crate::driver::timers::Timers;
+use crate::driver::upload::Upload;
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::request::RequestKind;
 use crate::router::EndpointId;
 use crate::service::Service;
-use crate::timers::Timers;
 use crate::upgrade::Continuation;
-use crate::upload::Upload;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {

@@ -7,11 +7,11 @@ use anywire_loops::clock::{after, precise};
 use anywire_wire::Connection;
 
 use super::session::Session;
-use crate::connection::{End, unsent};
+use crate::driver::connection::{End, unsent};
+use crate::driver::timers::Waits;
 use crate::limits::Limits;
 use crate::observe::ExchangeEnd;
 use crate::service::Service;
-use crate::timers::Waits;
 
 /// How long something has lasted, as of the first wait: handlers that ran in the poll before that may have taken long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
