@@ -180,6 +180,19 @@
 //!
 //! One pair for all would make each request carry what one end alone needs: a server's is two pointers, because it moves through each layer.
 //!
+//! # Errors
+//!
+//! `Error` is what a handler returns by `?`, and what a response is made of. Nothing of the library fails with it: each
+//! thing that can fail has an error of its own.
+//!
+//! | type | is |
+//! | --- | --- |
+//! | `Error` | what a handler returns: any error by `?`, or a status and what the peer may read. It is the server's; its causes are for the log |
+//! | `client::Error` | why a call has failed: who is at fault, and whether it may have been processed. A handler may return it as it is, or by `?` as an `Error`, which is a 502 or a 504 |
+//! | `server::ServerError` | why a server does not start |
+//! | `server::Rejection` | why an extractor could not take its value from a request |
+//! | `http::BodyError` | why a body broke off, or is too large |
+//!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: routing, extractors, responses,
 //! OpenAPI, errors, state, layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
 //! wire of your own. The docs of `server` and `client` list the features that are missing.
