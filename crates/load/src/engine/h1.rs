@@ -158,6 +158,11 @@ impl Session {
         }
     }
 
+    /// With a schedule, its place among the connections that wait for a request.
+    pub(crate) fn slot(&self) -> Option<Rc<Slot>> {
+        self.slot.clone()
+    }
+
     /// Responses since the connection was opened.
     pub(crate) fn answers(&self) -> u64 {
         self.answers
@@ -165,10 +170,6 @@ impl Session {
 
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
-        if self.tally.is_behind(self.slot.as_deref()) {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         if self.watch.is_waiting() && self.tally.is_measuring() {
             self.watch.begin(&self.connection, self.answers);
         }

@@ -26,6 +26,8 @@ pub(crate) struct Paced {
     deadline: Option<Duration>,
     queue: RefCell<Option<Queue>>,
     free: RefCell<Free>,
+    /// The connections that gave way to those that have to send.
+    behind: RefCell<VecDeque<Rc<Slot>>>,
     /// Notified when the task that paces has to look again.
     pub(crate) changed: Notify,
     /// Whether that task waits for a connection that has room.
@@ -71,6 +73,7 @@ impl Paced {
             deadline: plan.deadline,
             queue: RefCell::default(),
             free: RefCell::default(),
+            behind: RefCell::default(),
             changed: Notify::new(),
             waits_for_room: Cell::new(false),
         })
@@ -133,8 +136,11 @@ impl Paced {
     pub(crate) fn leave(&self, slot: &Slot) {
         self.free.borrow_mut().delist(slot);
         slot.free_since.take();
+        slot.is_behind.set(false);
         if self.queue.borrow_mut().as_mut().is_some_and(|queue| queue.keep_promise(slot)) {
             self.changed.notify_one();
+            // Others gave way to it, and it may have ended.
+            self.turn_ended();
         }
     }
 
@@ -170,10 +176,36 @@ impl Paced {
         Next::Change
     }
 
-    /// Whether this connection stands behind another one, which was promised a request that is due by now and has not sent it yet.
-    pub(crate) fn is_behind(&self, slot: &Slot, now: Instant) -> bool {
+    /// Whether this connection has to wait, because another one was promised a request that is due by now and has not sent it yet. It is
+    /// woken for its turn.
+    pub(crate) fn gives_way(&self, slot: &Rc<Slot>, context: &Context<'_>, now: Instant) -> bool {
         self.promise(now);
-        !slot.is_promised() && self.queue.borrow().as_ref().is_some_and(|queue| queue.promised > 0)
+        let gives_way = !slot.is_promised() && self.has_promised();
+        if gives_way && !slot.is_behind.get() {
+            slot.waits(context);
+            self.behind.borrow_mut().push_back(Rc::clone(slot));
+        }
+        slot.is_behind.set(gives_way);
+        gives_way
+    }
+
+    /// A connection has had its turn. The next one of those that gave way has its own, unless there is something to send. One by one: were
+    /// all woken, each request that becomes due meanwhile would send all of them back.
+    pub(crate) fn turn_ended(&self) {
+        if self.has_promised() {
+            return;
+        }
+        let mut behind = self.behind.borrow_mut();
+        // Some have had a turn for another reason, or have ended.
+        while let Some(slot) = behind.pop_front() {
+            if slot.is_behind.replace(false) {
+                return slot.wake();
+            }
+        }
+    }
+
+    fn has_promised(&self) -> bool {
+        self.queue.borrow().as_ref().is_some_and(|queue| queue.promised > 0)
     }
 
     /// Whether everything that is due in the measured part has been taken.
@@ -398,6 +430,8 @@ pub(crate) struct Slot {
     /// The generation of the queue that has promised it a request; 0 if none has.
     promise: Cell<u32>,
     free_since: Cell<Option<Instant>>,
+    /// It gave way to another one, and waits for its turn.
+    is_behind: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 

@@ -198,13 +198,6 @@ impl Tally {
         Some(Batch { intended, sent_at: now, requests: 1, measured, step })
     }
 
-    /// Whether this connection has to let another one send first. Requests that are due leave before the next response is read: a turn of
-    /// the loop may have many of these, and each delays what is sent behind it.
-    #[inline]
-    pub(crate) fn is_behind(&self, slot: Option<&Slot>) -> bool {
-        self.paced.as_ref().zip(slot).is_some_and(|(paced, slot)| paced.is_behind(slot, precise()))
-    }
-
     /// Counts requests that are not sent, because they are older than the plan's deadline. Each is one of the plan's.
     #[cold]
     fn shed(&self, requests: u64) {

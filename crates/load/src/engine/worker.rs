@@ -3,11 +3,14 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
+use anywire_loops::clock::precise;
 use anywire_wire::{DialError, DialLog, Dialer};
 
 use crate::engine::h1::{self, Ending};
 use crate::engine::h2;
+use crate::engine::paced::Slot;
 use crate::engine::tally::Tally;
 use crate::errors::{dial_kind, dial_message};
 use crate::protocol::Protocol;
@@ -27,7 +30,7 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                 life.opened = true;
                 life.attempt_ended();
                 wait_for_start(&tally).await;
-                let (ending, answers) = opened.run().await;
+                let (ending, answers) = opened.run(&tally).await;
                 if matches!(ending, Ending::Spent) {
                     tally.counts().connections.finished += 1;
                     return;
@@ -111,12 +114,39 @@ enum Opened {
 
 impl Opened {
     /// Exchanges until the connection ends. Gives why, and the responses until then.
-    async fn run(self) -> (Ending, u64) {
+    async fn run(self, tally: &Tally) -> (Ending, u64) {
         match self {
-            Self::Http1(mut session) => (poll_fn(|context| session.poll(context)).await, session.answers()),
-            Self::Http2(mut session) => (poll_fn(|context| session.poll(context)).await, session.answers()),
+            Self::Http1(mut session) => {
+                let slot = session.slot();
+                let ending =
+                    poll_fn(|context| in_turn(tally, slot.as_ref(), context, |cx| session.poll(cx))).await;
+                (ending, session.answers())
+            }
+            Self::Http2(mut session) => {
+                let slot = session.slot();
+                let ending =
+                    poll_fn(|context| in_turn(tally, slot.as_ref(), context, |cx| session.poll(cx))).await;
+                (ending, session.answers())
+            }
         }
     }
+}
+
+/// Polls a connection when it is its turn. Requests that are due leave before the next response is read: a turn of the loop may
+/// have many of these, and each would delay what is sent behind it.
+fn in_turn(
+    tally: &Tally,
+    slot: Option<&Rc<Slot>>,
+    context: &mut Context<'_>,
+    poll: impl FnOnce(&mut Context<'_>) -> Poll<Ending>,
+) -> Poll<Ending> {
+    let Some((paced, slot)) = tally.paced.as_ref().zip(slot) else { return poll(context) };
+    if paced.gives_way(slot, context, precise()) {
+        return Poll::Pending;
+    }
+    let polled = poll(context);
+    paced.turn_ended();
+    polled
 }
 
 async fn wait_for_start(tally: &Tally) {

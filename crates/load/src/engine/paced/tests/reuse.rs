@@ -1,5 +1,10 @@
 //! Which connection takes what is due, on a clock of the test.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Wake;
+
 use super::super::*;
 
 /// A loop whose connections have room, in this order, and whose requests are due a millisecond apart.
@@ -82,21 +87,42 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn who_has_to_send_goes_before_who_has_to_read() {
-    let scene = Scene::new(Reuse::Lru, 3);
-    let behind = |ms| {
+    let scene = Scene::new(Reuse::Lru, 4);
+    let (reader, woken) = counted();
+    let context = Context::from_waker(&reader);
+    let gives_way = |at: usize, ms| {
         let now = scene.begin + MS * ms;
-        [0, 1, 2].map(|at| scene.paced.is_behind(&scene.slots[at], now))
+        scene.paced.gives_way(&scene.slots[at], &context, now)
     };
-    assert_eq!(
-        behind(0),
-        [false, true, true],
-        "what is due is promised to the first, without the task that paces"
-    );
-    assert_eq!(behind(1), [false, false, true]);
+    assert!(!gives_way(0, 0), "what is due is promised to the first, without the task that paces");
+    assert!(gives_way(2, 0) && gives_way(3, 0) && gives_way(2, 1) && !gives_way(1, 1));
+    scene.paced.turn_ended();
+    assert_eq!(woken(), 0, "there is something to send");
     assert_eq!(scene.takers(1), [0, 1]);
-    assert_eq!(behind(1), [false; 3], "all that is due has left");
+    for turns in [1, 2, 2] {
+        scene.paced.turn_ended();
+        assert_eq!(woken(), turns, "one has its turn behind another");
+    }
+    assert!(!gives_way(0, 1), "all that is due has left");
     // One that ends instead of sending holds up nobody.
-    assert_eq!(behind(2), [true, true, false]);
-    scene.paced.leave(&scene.slots[2]);
-    assert_eq!(behind(2), [false; 3], "no other has room");
+    for ended in [2, 3] {
+        let before = woken();
+        assert!(gives_way(0, 2));
+        assert_eq!(woken(), before + 1, "it is woken for what it was promised");
+        scene.paced.leave(&scene.slots[ended]);
+        assert_eq!(woken(), before + 2, "the other has its turn");
+    }
+    assert!(!gives_way(0, 2), "no other has room");
+}
+
+/// A waker, and how often it was used.
+fn counted() -> (Waker, impl Fn() -> usize) {
+    struct Wakes(AtomicUsize);
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+    (Waker::from(Arc::clone(&wakes)), move || wakes.0.load(Relaxed))
 }
