@@ -68,6 +68,12 @@ impl Traits {
         self.0 &= !one.0;
     }
 
+    /// Of what a SYN offers, only what this one offers, too.
+    pub(crate) const fn keep_offers_in(&mut self, offered: Self) {
+        let all = Self::TIMESTAMPS.with(Self::SACK).with(Self::ECN);
+        self.0 &= offered.0 | !all.0;
+    }
+
     /// Itself if the condition holds, otherwise none.
     pub(crate) const fn when(self, condition: bool) -> Self {
         if condition { self } else { Self::NONE }

@@ -13,6 +13,7 @@ mod a_full_accept_queue_drops_and_resets_nobody;
 mod a_half_open_connection_ends_with_its_listener;
 mod a_million_dead_peers_are_noticed;
 mod a_rate_is_kept;
+mod a_syn_again_counts_with_its_own_options;
 mod a_window_stays_within_its_buffer;
 mod a_writer_that_panics_leaves_the_queue_whole;
 mod an_address_may_be_taken_away;

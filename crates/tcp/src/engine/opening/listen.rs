@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire_packet::{Addresses, Flags, OptionsOut, Outgoing, Seq};
+use anywire_packet::{Addresses, Flags, Offer, OptionsOut, Outgoing, Parsed, Seq};
 
 use crate::engine::input::receive::{Arrived, ports, remote_address};
 use crate::engine::opening::handshake::Agreed;
@@ -30,11 +30,7 @@ impl Engine {
         let segment = &arrived.segment;
         let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return };
         let offer = segment.offer(&self.received[arrived.frame as usize]);
-        let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
-        let offered = Traits::TIMESTAMPS
-            .when(offer.timestamps.is_some() && self.settings.timestamps)
-            .with(Traits::SACK.when(offer.sack_permitted && self.settings.sack))
-            .with(Traits::ECN.when(ecn));
+        let offered = self.offered(segment, &offer);
         let (iss, ts_offset) = self.starts(&addresses, segment.ports);
         let half = HalfOpen {
             remote_port: segment.remote_port(),
@@ -50,7 +46,7 @@ impl Engine {
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
-            window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
+            window_scale: scale_of(&offer),
             transmissions: 1,
             traits: offered.with(Traits::USED),
             ..HalfOpen::default()
@@ -69,6 +65,38 @@ impl Engine {
         self.local.neighbours.acquire(neighbour);
         self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
+    }
+
+    /// What a SYN offers, as far as we take it.
+    #[inline(always)]
+    fn offered(&self, segment: &Parsed, offer: &Offer) -> Traits {
+        let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
+        Traits::TIMESTAMPS
+            .when(offer.timestamps.is_some() && self.settings.timestamps)
+            .with(Traits::SACK.when(offer.sack_permitted && self.settings.sack))
+            .with(Traits::ECN.when(ecn))
+    }
+
+    /// The SYN of a half-open connection again. Some systems leave options out of it, for paths that drop segments with
+    /// them: what one SYN does not offer is not agreed. A new offer is none, because our first SYN-ACK did not take it.
+    #[cold]
+    fn on_syn_again(&mut self, place: u32, arrived: &Arrived) {
+        let segment = &arrived.segment;
+        let offer = segment.offer(&self.received[arrived.frame as usize]);
+        let offered = self.offered(segment, &offer);
+        let half = &self.half_open[place];
+        let default = default_mss(&self.local.addresses(half.local, half.remote));
+        let half = &mut self.half_open[place];
+        half.traits.keep_offers_in(offered);
+        half.window_scale =
+            half.window_scale.and_then(|shift| scale_of(&offer).map(|again| shift.min(again)));
+        half.peer_mss = half.peer_mss.min(offer.mss.unwrap_or(default));
+        // The echo is that of the latest SYN, and a SYN that was overtaken is none.
+        if let Some((value, _)) = offer.timestamps
+            && value.wrapping_sub(half.ts_recent) as i32 > 0
+        {
+            half.ts_recent = value;
+        }
     }
 
     /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
@@ -189,6 +217,10 @@ impl Engine {
         if segment.flags.has(Flags::SYN) {
             // The same SYN again: our answer may be lost. Another one may be forged: same answer.
             let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
+            if is_same {
+                self.on_syn_again(place, arrived);
+                half = self.half_open[place];
+            }
             if self.may_answer(Place::HalfOpen(place)) {
                 self.counters.challenges += u64::from(!is_same);
                 self.send_syn_ack(addresses, &half);
@@ -408,6 +440,11 @@ pub(crate) const fn behind(iss: Seq, last: Option<Seq>) -> Seq {
 /// What a peer takes that says nothing: 536 bytes over IPv4, 1220 over IPv6 (RFC 9293 MUST-15).
 pub(crate) const fn default_mss(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
+}
+
+/// The shift that a SYN offers.
+fn scale_of(offer: &Offer) -> Option<u8> {
+    offer.window_scale.map(|shift| shift.min(SCALE_MAX))
 }
 
 /// How long a SYN-ACK waits for its answer that was sent so often (RFC 6298 5.5); in ticks.
