@@ -55,7 +55,7 @@ fn kept_by(sends: Sends) -> Vec<bool> {
 }
 
 /// What others can send: who knows the addresses and ports, and nothing more.
-const OF_OTHERS: [(&str, Sends); 13] = [
+const OF_OTHERS: [(&str, Sends); 14] = [
     ("numbers outside the window", |peer, second| {
         Some(Segment { seq: outside(peer, second), ack: second, ..peer.segment(ACK) })
     }),
@@ -76,6 +76,10 @@ const OF_OTHERS: [(&str, Sends); 13] = [
         Some(Segment { ack: peer.ack.wrapping_sub(0x4000_0000 + second), ..peer.segment(ACK) })
     }),
     ("no timestamps", |peer, _| peer.timestamps.map(|_| Segment { timestamps: None, ..peer.segment(ACK) })),
+    ("a probe without timestamps", |peer, _| {
+        let probe = Segment { seq: peer.seq.wrapping_sub(1), ..peer.segment(ACK) };
+        peer.timestamps.map(|_| Segment { timestamps: None, ..probe })
+    }),
     ("old timestamps", |peer, _| {
         peer.timestamps.map(|_| Segment { timestamps: Some((1, 1)), ..peer.segment(ACK) })
     }),

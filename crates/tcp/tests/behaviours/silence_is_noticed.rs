@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnectOptions, End, Events, Instant, KeepAlive, Settings, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
-use crate::common::wire::{ACK, SYN, Segment};
+use crate::common::wire::{ACK, FIN, SYN, Segment};
 
 const KEEP: ConnectOptions = ConnectOptions { no_nagle: false, keep_alive: true, class: 0, dscp: 0 };
 
@@ -125,6 +125,43 @@ fn we_answer_probes_with_or_without_a_byte() {
             matches!(&answers[..], [one] if one.ack == peer.seq && one.payload.is_empty()),
             "{answers:?}"
         );
+    }
+}
+
+/// Some systems leave timestamps out of a probe, and reset a connection that does not answer it.
+#[test]
+fn a_probe_without_timestamps_is_answered_and_nothing_of_it_is_taken() {
+    for predicts in [true, false] {
+        let mut settings = settings();
+        settings.predicts = predicts;
+        let mut host = Host::with(settings, small_limits());
+        let (id, mut peer) = host.accept(Peer::new());
+        host.give(&[peer.data(b"x")]);
+        host.wait_millis(1000);
+        for payload in [&b""[..], b"y"] {
+            let probe = Segment { timestamps: None, window: 1, ..peer.data_at(-1, payload) };
+            let answers = host.answers(&probe);
+            assert!(
+                matches!(&answers[..], [one] if one.ack == peer.seq && one.payload.is_empty() && one.timestamps.is_some()),
+                "{answers:?}"
+            );
+            assert_eq!(host.answers(&probe), [], "one in half a second");
+            host.wait_millis(600);
+        }
+        // Whatever else lacks them is dropped (RFC 7323 3.2).
+        for other in [
+            Segment { timestamps: None, ..peer.data_at(-1, b"yz") },
+            Segment { timestamps: None, ..peer.data_at(-2, b"") },
+            Segment { timestamps: None, bits: SYN, ..peer.data_at(-1, b"") },
+            Segment { timestamps: None, bits: ACK | FIN, ..peer.data_at(-1, b"") },
+            Segment { timestamps: None, ..peer.data_at(0, b"y") },
+        ] {
+            assert_eq!(host.answers(&other), [], "{other:?}");
+        }
+        assert_eq!(host.read(id), b"x");
+        host.engine.send(id, &[1; 3000]);
+        let sent: usize = host.sent().iter().map(|segment| segment.payload.len()).sum();
+        assert!(sent >= 2 * 1448, "{sent}: its window did not count");
     }
 }
 

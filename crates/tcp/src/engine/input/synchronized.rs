@@ -27,10 +27,15 @@ impl Engine {
         if tcb.has(Flags::TIMESTAMPS) {
             let Some((value, _)) = segment.timestamps() else {
                 // RFC 7323 3.2: a segment without timestamps is dropped, unless it is a reset.
-                if !segment.flags.has(Control::RST) {
-                    return;
+                if segment.flags.has(Control::RST) {
+                    return self.on_reset(index, segment);
                 }
-                return self.on_reset(index, segment);
+                // Some systems leave them out of a keep-alive probe, and reset the connection without an answer (RFC 9293
+                // 3.8.4). Nothing of it is taken; it may be anybody's, so it is answered only once in a while.
+                if is_keep_alive(segment, tcb.rcv_nxt) && self.may_answer(Place::Tcb(index)) {
+                    self.answer(index);
+                }
+                return;
             };
             let is_old = (value.wrapping_sub(tcb.ts_recent) as i32) < 0;
             if is_old
@@ -173,6 +178,14 @@ fn is_acceptable(segment: &Parsed, rcv_nxt: anywire_packet::Seq, rcv_right: anyw
     let length = segment.sequence_len();
     segment.seq.within(rcv_nxt, rcv_right)
         || length > 0 && (segment.seq + (length - 1)).within(rcv_nxt, rcv_right)
+}
+
+/// Whether a segment has the form of a keep-alive probe: before what is awaited, with one byte or none (RFC 9293 3.8.4).
+fn is_keep_alive(segment: &Parsed, rcv_nxt: anywire_packet::Seq) -> bool {
+    segment.seq + 1 == rcv_nxt
+        && segment.payload_len <= 1
+        && segment.flags.has(Control::ACK)
+        && !segment.flags.has_any(Control::SYN | Control::FIN)
 }
 
 /// The age of TS.Recent in its TCB's unit.
