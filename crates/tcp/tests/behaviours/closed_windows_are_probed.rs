@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anywire_tcp::{ConnectOptions, End, Status};
 
-use crate::common::host::{Host, Peer, settings, small_limits};
+use crate::common::host::{Host, Peer, engine, settings, small_limits};
+use crate::common::network::{Impairment, Network};
+use crate::common::random::Random;
 use crate::common::wire::{ACK, FIN, RST, Segment};
 
 fn no_nagle() -> ConnectOptions {
@@ -355,4 +357,70 @@ fn a_fin_waits_behind_data_that_has_no_window() {
     peer.window = 20_000;
     let sent = host.answers(&peer.acks());
     assert!(sent.last().unwrap().is(FIN));
+}
+
+/// Each probes the other, and no answer to a probe is one itself.
+#[test]
+fn two_closed_windows_are_probed_now_and_then_and_lose_nothing() {
+    const BYTES: usize = 2_000_000;
+    let mut settings = settings();
+    settings.receive_window = 100_000;
+    let mut engines = [1, 2].map(|last| engine(settings.clone(), small_limits(), last, 1500));
+    engines[1].listen("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
+    let to = "10.0.0.2:80".parse().unwrap();
+    let mut ids = [Some(engines[0].connect(to, ConnectOptions::default()).unwrap()), None];
+    let mut network = Network::new(engines, Impairment::delay(20_000), Random::new(1));
+    let (mut sent, mut heard) = ([0; 2], [0; 2]);
+    let start = network.now;
+    let of = |place: usize| (place / 1000) as u8;
+    let heard_all = std::cell::Cell::new(false);
+    let reads_at = start + Duration::from_secs(3600);
+    let calm_at = start + Duration::from_secs(10);
+    let count = |network: &Network| {
+        let frames = |end: usize| network.engines[end].counters().frames_sent;
+        [frames(0), frames(1)]
+    };
+    let (calm, quiet) = (std::cell::Cell::new(None), std::cell::Cell::new(None));
+    network.run(
+        Duration::from_secs(7200),
+        |engine, end, now| {
+            while let Some(news) = engine.next_ready() {
+                ids[end] = Some(news.id);
+            }
+            let Some(id) = ids[end] else { return };
+            while sent[end] < BYTES && engine.status(id) == Status::Open {
+                let left = (BYTES - sent[end]).min(1000 - sent[end] % 1000);
+                let taken = engine.send(id, &vec![of(sent[end]); left]);
+                sent[end] += taken;
+                if taken == 0 {
+                    break;
+                }
+            }
+            while now >= reads_at
+                && engine.recv(id, |there| {
+                    for byte in there {
+                        assert_eq!(*byte, of(heard[end]));
+                        heard[end] += 1;
+                    }
+                    there.len()
+                }) > 0
+            {}
+            heard_all.set(heard == [BYTES; 2]);
+        },
+        |network| {
+            if network.now >= calm_at && calm.get().is_none() {
+                calm.set(Some(count(network)));
+            }
+            if network.now < reads_at {
+                quiet.set(Some(count(network)));
+            }
+            heard_all.get()
+        },
+    );
+    assert!(heard_all.get(), "{heard:?}");
+    let (calm, quiet) = (calm.get().expect("probes"), quiet.get().expect("probes"));
+    for end in 0..2 {
+        let frames = quiet[end] - calm[end];
+        assert!((60..600).contains(&frames), "{frames} frames in an hour");
+    }
 }

@@ -3,7 +3,7 @@
 use anywire_tcp::{End, Events, Status};
 
 use crate::common::host::{Host, Peer};
-use crate::common::wire::{ACK, FIN, RST};
+use crate::common::wire::{ACK, FIN, RST, Segment};
 
 #[test]
 fn after_our_fin_the_peer_still_sends() {
@@ -73,6 +73,38 @@ fn both_in_one_segment_with_data() {
     // The user hears of the end when TIME-WAIT is over, and may close before.
     host.engine.close(id);
     assert_eq!(host.engine.in_time_wait(), 1);
+}
+
+/// Whether or not its transmission was taken for lost before.
+#[test]
+fn an_ack_of_all_but_the_fin_leaves_the_fin() {
+    for peer in [Peer::new(), Peer::plain()] {
+        for is_late in [false, true] {
+            let mut host = Host::new();
+            let (id, mut peer) = host.accept(peer.clone());
+            host.engine.send(id, &[1; 100]);
+            host.engine.shutdown(id);
+            let sent = host.sent_one();
+            assert!(sent.is(FIN) && sent.payload.len() == 100, "{sent:?}");
+            if is_late {
+                let again = host.wait_millis(1500);
+                assert!(!again.is_empty() && again.iter().all(|(_, one)| one.end() == sent.end()));
+            }
+            peer.ack = sent.end().wrapping_sub(1);
+            let mut answers = host.answers(&peer.acks());
+            answers.extend(host.wait_millis(5000).into_iter().map(|(_, segment)| segment));
+            let is_fin = |one: &Segment| one.is(FIN) && one.payload.is_empty() && one.seq == peer.ack;
+            assert!(!answers.is_empty() && answers.iter().all(is_fin), "{answers:?}");
+            peer.ack = sent.end();
+            host.give(&[peer.acks()]);
+            let _ = host.sent();
+            assert_eq!(host.wait_millis(60_000), [], "nothing is left to send");
+            let fin = peer.fin();
+            assert_eq!(host.answers(&fin).last().map(|ack| ack.ack), Some(peer.seq));
+            host.engine.close(id);
+            assert_eq!((host.engine.in_time_wait(), host.engine.memory().segments_in_use), (1, 0));
+        }
+    }
 }
 
 #[test]

@@ -227,6 +227,47 @@ fn a_gap_that_stays_is_repaired_by_the_timer_of_reordering() {
     assert_eq!(host.engine.counters().timeouts, 0);
 }
 
+/// The clocks of some systems move in steps of 16 ms. Segments that overtake each other within a step are not lost, as long as a round
+/// trip is no shorter (RFC 8985 5.1 asks for a clock that is finer than a quarter of it); and a loss needs no timeout.
+#[test]
+fn a_clock_that_moves_in_steps_makes_no_losses_and_hides_none() {
+    const STEP: u64 = 16;
+    for (steps, is_lost) in [(1, false), (3, false), (1, true), (3, true)] {
+        let mut host = Host::new();
+        host.round_trip = steps * STEP;
+        let (id, mut peer) = host.accept(Peer::new());
+        let pass = |host: &mut Host, peer: &mut Peer| {
+            for _ in 0..steps {
+                host.now = host.now + Duration::from_millis(STEP);
+                peer.later(STEP as u32);
+                assert_eq!(host.sent(), [], "{steps} steps");
+            }
+        };
+        for round in 1..=20 {
+            assert_eq!(host.engine.send(id, &[1; 5 * 1448]), 5 * 1448);
+            let sent = host.sent();
+            assert_eq!(sent.len(), 5);
+            pass(&mut host, &mut peer);
+            let mut again = Vec::new();
+            for upto in 1..=if is_lost { 4 } else { 2 } {
+                again.extend(host.answers(&duplicate(&peer, &sent, upto)));
+            }
+            if is_lost {
+                assert!(matches!(&again[..], [one] if one.seq == sent[0].seq), "{steps} steps: {again:?}");
+                pass(&mut host, &mut peer);
+            } else {
+                assert_eq!(again, [], "{steps} steps");
+            }
+            peer.heard_all(&sent);
+            assert_eq!(host.answers(&peer.acks()), []);
+            let counters = host.engine.counters();
+            let expected = if is_lost { round } else { 0 };
+            assert_eq!((counters.retransmits, counters.timeouts, counters.loss_probes), (expected, 0, 0));
+        }
+        assert_eq!(host.engine.memory().segments_in_use, 0);
+    }
+}
+
 #[test]
 fn a_mistaken_timeout_is_taken_back() {
     let mut host = Host::new();
