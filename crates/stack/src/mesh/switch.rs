@@ -167,6 +167,8 @@ impl LinkQueue {
         if self.end.has_unpublished {
             self.publish(frame_bytes);
         }
+        // The other side may have made room since the last frame found none: nobody would come back for the rest.
+        self.end.is_full |= !self.waiting.is_empty();
     }
 }
 
@@ -253,11 +255,56 @@ pub(super) const NOWHERE: u16 = u16::MAX;
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::Mutex;
+    use std::task::{Wake, Waker};
 
     use anywire_packet::{Addresses, Checks, Link, OptionsOut, Outgoing, emit};
     use anywire_tcp::Mac;
 
     use super::*;
+    use crate::ring_link::Notifier;
+
+    /// The far side of a link, which takes two batches when it is woken.
+    struct Drains(Mutex<End>);
+
+    impl Drains {
+        fn take(&self, count: usize) -> usize {
+            self.0.lock().expect("no panic").read(count, |_| {})
+        }
+    }
+
+    impl Wake for Drains {
+        fn wake(self: Arc<Self>) {
+            self.take(2 * Frames::BATCH);
+        }
+    }
+
+    /// The other side is woken by what was sent, and takes it before the sender looks for room.
+    #[test]
+    fn what_waits_is_not_forgotten_though_there_is_room_already() {
+        let (frame, mut counters) = ([7; 1514], DeviceCounters::default());
+        let (near, far) = link(3 * Frames::BATCH * (frame.len() + 8));
+        let notifier = Arc::<Notifier>::default();
+        far.attach(2, &notifier);
+        let far = Arc::new(Drains(Mutex::new(far)));
+        let mut line = LinkQueue { end: near, waiting: VecDeque::new() };
+        while line.waiting.len() < 500 {
+            assert!(line.push(&frame, 500, &mut counters));
+        }
+        line.publish(frame.len());
+        assert_eq!(far.take(Frames::BATCH + 6), Frames::BATCH + 6);
+        notifier.announce_sleep(&Waker::from(Arc::clone(&far)));
+        line.go_on(frame.len(), &mut counters);
+        assert!(!line.waiting.is_empty() && line.end.writer.room(frame.len()) >= Frames::BATCH);
+        assert!(line.end.has_room_again(Frames::BATCH, frame.len()), "it sleeps while frames could leave");
+        let mut turns = 0;
+        while !line.waiting.is_empty() && turns < 100 {
+            line.go_on(frame.len(), &mut counters);
+            far.take(Frames::BATCH);
+            turns += 1;
+        }
+        assert!(line.waiting.is_empty(), "{} of 500 wait for ever", line.waiting.len());
+    }
 
     /// A frame may end anywhere: an engine sends none such, but a wrapper around the device may cut them.
     #[test]
