@@ -79,12 +79,16 @@ impl Rings {
         ring.is_none_or(|(_, end)| end.writer.room(FRAME_BYTES) > RING_BYTES / FRAME_BYTES / 2)
     }
 
-    /// Shows the others what was written.
-    pub(super) fn publish(&mut self) {
+    /// Shows the others what was written. Whether each of them has room for a batch of the longest frames again.
+    pub(super) fn publish(&mut self) -> bool {
+        let mut have_room = true;
         for (_, end) in self.ends.iter_mut().filter(|(_, end)| end.has_unpublished) {
             end.publish();
-            end.is_full |= end.writer.room(FRAME_BYTES) < Frames::BATCH;
+            let room = end.writer.room(FRAME_BYTES);
+            end.is_full |= room < Frames::BATCH;
+            have_room &= room * FRAME_BYTES >= BATCH_BYTES;
         }
+        have_room
     }
 
     /// Reads frames while the batch has room for the longest. Whether something may be left.
@@ -165,6 +169,9 @@ const TRAILER_BYTES: usize = 4;
 
 /// Memory of a ring: some 340 frames of the usual length, or seven of the longest.
 const RING_BYTES: usize = 512 << 10;
+
+/// What a batch of the longest frames takes: as much as the batch of a TAP device has.
+pub(super) const BATCH_BYTES: usize = 4 * (64 << 10);
 
 /// A frame of the usual length.
 const FRAME_BYTES: usize = 1514 + TRAILER_BYTES;

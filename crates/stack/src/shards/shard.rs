@@ -10,7 +10,7 @@ use super::early::EarlySyns;
 use super::flow::{Concerns, Flow};
 use super::peer::Peer;
 use super::queues::{Queue, Queues};
-use super::rings::{Direction, Rings};
+use super::rings::{BATCH_BYTES, Direction, Rings};
 use super::steering::{LoopNumber, Owner, Steering};
 use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 
@@ -149,7 +149,8 @@ impl Shard {
         };
     }
 
-    /// Reads the queues, until there is something for us.
+    /// Reads the queues, until there is something for us, or another loop has to make room for what belongs to it: the rest waits in the
+    /// queue for the next turn.
     fn read_queues(&mut self, now: Instant, frames: &mut Frames) {
         for _ in 0..BATCHES_OF_OTHERS {
             self.is_queue_left = self.queues.receive(now, frames) > 0;
@@ -161,7 +162,8 @@ impl Shard {
             if self.sorts {
                 self.sort(frames);
             }
-            if !frames.is_empty() {
+            let have_room = self.arrived.publish();
+            if !frames.is_empty() || !have_room {
                 return;
             }
         }
@@ -393,9 +395,6 @@ fn bytes_from(frames: &Frames, first: usize) -> u64 {
 fn batch() -> Frames {
     Frames::with_bytes(Frames::BATCH, BATCH_BYTES)
 }
-
-/// As much as the batch of a TAP device has.
-const BATCH_BYTES: usize = 4 * (64 << 10);
 
 /// Batches that are all passed on before the owner has its turn.
 const BATCHES_OF_OTHERS: usize = 16;

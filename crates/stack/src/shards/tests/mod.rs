@@ -23,7 +23,7 @@ use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent};
 pub(super) struct FakeQueue(Arc<Mutex<Behind>>);
 
 /// Something that happens meanwhile, and may bring frames.
-type Happening = Box<dyn FnOnce(&mut VecDeque<Vec<u8>>) + Send>;
+type Happening = Box<dyn FnMut(&mut VecDeque<Vec<u8>>) + Send>;
 
 /// What is behind a queue.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) struct Behind {
     /// It takes none of the frames that are to leave.
     pub(super) is_full: bool,
     pub(super) news: VecDeque<LinkEvent>,
-    /// Happens when frames are asked for the next time, before they come.
+    /// Happens each time that frames are asked for, before they come.
     pub(super) on_receive: Option<Happening>,
     counters: DeviceCounters,
 }
@@ -55,8 +55,9 @@ impl Device for FakeQueue {
 
     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
         let mut behind = self.behind();
-        if let Some(happen) = behind.on_receive.take() {
-            happen(&mut behind.arriving);
+        let Behind { on_receive, arriving, .. } = &mut *behind;
+        if let Some(happen) = on_receive {
+            happen(arriving);
         }
         while frames.room() > 0
             && let Some(frame) = behind.arriving.pop_front()

@@ -1,5 +1,7 @@
 //! A loop that sends for others still reads its queue, and what has no room to leave holds up neither what arrives nor the core.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::Waker;
 
 use anywire_packet::Flags;
@@ -95,6 +97,58 @@ fn a_queue_with_more_than_is_passed_on_at_once_is_read_on() {
         assert!(looks < 100, "it never sleeps");
     }
     assert!(queue.behind().arriving.is_empty(), "it sleeps while frames wait");
+}
+
+/// A frame of the usual full length.
+fn long(port: u16) -> Vec<u8> {
+    let mut frame = segment(port, 80, Flags::ACK);
+    // What follows the packet is padding.
+    frame.resize(1514, 0);
+    frame
+}
+
+/// Frames of the full length are passed on as fast as their loop takes them, though it gets all of them by the queue of another.
+#[test]
+fn a_loop_that_reads_meanwhile_loses_nothing() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let mut first = join(&shards, [&queue]);
+    // The second loop has a thread of its own, and hears a batch each time that it is asked.
+    let ((ask, asked), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let of_second = Arc::clone(&shards);
+    let thread = std::thread::spawn(move || {
+        let mut second = join(&of_second, []);
+        let port = *of_second.give_blocks(second.number())[0].ports().start();
+        tell.send(usize::from(port)).expect("the test waits");
+        asked.iter().for_each(|()| tell.send(hears(&mut second, 1).len()).expect("the test waits"));
+    });
+    let port = told.recv().expect("it has ports") as u16;
+    let heard = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&heard);
+    queue.behind().arriving.extend(vec![long(port); 1000]);
+    queue.behind().on_receive = Some(Box::new(move |_| {
+        ask.send(()).expect("the second loop is there");
+        counted.fetch_add(told.recv().expect("it answers"), Ordering::Relaxed);
+    }));
+    (0..20).for_each(|_| assert!(hears(&mut first, 1).is_empty()));
+    assert_eq!((heard.load(Ordering::Relaxed), first.counters().dropped_in), (1000, 0));
+    queue.behind().on_receive = None;
+    thread.join().expect("no panic");
+}
+
+/// And they wait in the queue for a loop that is held up for a while.
+#[test]
+fn what_there_is_no_room_for_waits_in_the_queue() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let (mut first, mut second) = (join(&shards, [&queue]), join(&shards, []));
+    let port = *shards.give_blocks(second.number())[0].ports().start();
+    queue.behind().arriving.extend(vec![long(port); 1000]);
+    let mut heard = 0;
+    for _ in 0..20 {
+        hears(&mut first, 1);
+        assert!(first.counters().dropped_in == 0, "{heard} were heard");
+        heard += (0..5).map(|_| hears(&mut second, 1).len()).sum::<usize>();
+    }
+    assert_eq!(heard, 1000);
 }
 
 #[test]

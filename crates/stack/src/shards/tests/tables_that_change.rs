@@ -9,8 +9,9 @@ use super::{FakeQueue, device, hears, join, segment};
 fn while_frames_are_received() {
     let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
     let (mut first, mut second) = (join(&shards, [&queues[0]]), join(&shards, [&queues[1]]));
-    let (dialling, number) = (std::sync::Arc::clone(&shards), second.number());
+    let (mut dialling, number) = (Some(std::sync::Arc::clone(&shards)), second.number());
     queues[0].behind().on_receive = Some(Box::new(move |arriving| {
+        let Some(dialling) = dialling.take() else { return };
         let port = *dialling.give_blocks(number)[0].ports().start();
         arriving.push_back(segment(port, 80, Flags::SYN | Flags::ACK));
     }));
