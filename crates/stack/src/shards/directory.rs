@@ -8,6 +8,7 @@ use anywire_advice::Advice;
 use anywire_tcp::PortBlock;
 
 use super::addresses::SharedAddresses;
+use super::flow_hash::Key;
 use super::peer::Peer;
 use super::queues::Queue;
 use super::shard::Shard;
@@ -72,16 +73,21 @@ pub enum ServiceError {
 pub struct TooManyLoops;
 
 impl Shards {
-    /// A device that nobody uses yet, and what sends it packets, if it is an interface that the kernel uses as well. `secret` decides which loop has which connection; keep it to yourself.
-    pub fn new(capabilities: Capabilities, attachment: Option<Arc<Attachment>>, secret: u64) -> Arc<Self> {
+    /// A device that nobody uses yet, and what sends it packets, if it is an interface that the kernel uses as well. `secret` is random,
+    /// and decides which loop has which connection; keep it to yourself.
+    pub fn new(
+        capabilities: Capabilities,
+        attachment: Option<Arc<Attachment>>,
+        secret: [u64; 2],
+    ) -> Arc<Self> {
         let state = State {
-            steering: Arc::new(Steering::new(secret)),
+            steering: Arc::new(Steering::new(Key(secret))),
             peers: Vec::new(),
             last: 0,
             queues: Vec::new(),
             wanting: Vec::new(),
             is_link_down: false,
-            random: fastrand::Rng::with_seed(secret.rotate_left(32)),
+            random: fastrand::Rng::with_seed(secret[0].rotate_left(32)),
         };
         Arc::new(Self {
             capabilities,

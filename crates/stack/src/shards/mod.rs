@@ -45,7 +45,7 @@
 //! | `directory` | who uses a device, and what they have told each other |
 //! | `steering` | which loop has a connection |
 //! | `slots` | which loops share the connections of a service |
-//! | `flow` | which connection a frame is about |
+//! | `flow`, `flow_hash` | which connection a frame is about, and its place among those of a service |
 //! | `early` | SYNs for a loop that has not begun to listen |
 //! | `shard` | the device of one loop |
 //! | `rings`, `queues` | its rings to other loops, and the queues that it reads |
@@ -57,6 +57,7 @@ mod addresses;
 mod directory;
 mod early;
 mod flow;
+mod flow_hash;
 mod peer;
 mod queues;
 mod rings;

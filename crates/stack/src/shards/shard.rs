@@ -8,6 +8,7 @@ use anywire_tcp::{Frames, Instant, Meta};
 use super::directory::Shards;
 use super::early::EarlySyns;
 use super::flow::{Concerns, Flow};
+use super::flow_hash::Key;
 use super::peer::Peer;
 use super::queues::{Queue, Queues};
 use super::rings::{BATCH_BYTES, Direction, Rings};
@@ -81,7 +82,7 @@ impl Shard {
             departing: Rings::new(Arc::clone(&own), Direction::Out),
             own,
             queues,
-            steering: Arc::new(Steering::new(0)),
+            steering: Arc::new(Steering::new(Key([0; 2]))),
             version: u64::MAX,
             sorts: false,
             early: EarlySyns::default(),

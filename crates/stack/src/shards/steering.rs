@@ -14,10 +14,10 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use anywire_packet::Addresses;
 use anywire_tcp::PortBlock;
 
 use super::flow::Flow;
+use super::flow_hash::{Key, flow_hash};
 use super::slots::Slots;
 
 /// The number of a loop on its device; 0 is nobody.
@@ -35,7 +35,7 @@ pub(super) struct Steering {
     /// The loops that answer for each address.
     answering: HashMap<IpAddr, Vec<LoopNumber>>,
     /// Nobody can choose ports and addresses that all lead to one loop.
-    key: u64,
+    key: Key,
     /// Services that have ended so far.
     ended: u64,
 }
@@ -66,7 +66,7 @@ pub(super) enum Owner {
 }
 
 impl Steering {
-    pub(super) fn new(key: u64) -> Self {
+    pub(super) fn new(key: Key) -> Self {
         let blocks = vec![0; PortBlock::all().len()].into_boxed_slice();
         Self { members: Vec::new(), blocks, services: Vec::new(), answering: HashMap::new(), key, ended: 0 }
     }
@@ -112,7 +112,7 @@ impl Steering {
         let (local, _) = flow.addresses.ips();
         let Ok(place) = self.find(SocketAddr::new(local, flow.local_port)) else { return Owner::Nobody };
         let SharedService { slots, ended, .. } = &self.services[place];
-        match slots.owner(self.hash(flow)) {
+        match slots.owner(flow_hash(self.key, flow)) {
             // What is not there is not there: any loop may say so.
             None if ended.is_some() => Owner::Nobody,
             // A slot of an earlier service: its loop has connections, and does not listen any more, or not yet.
@@ -121,17 +121,6 @@ impl Steering {
             }
             _ => Owner::NotYet,
         }
-    }
-
-    fn hash(&self, flow: &Flow) -> u64 {
-        let remote = match flow.addresses {
-            Addresses::V4 { remote, .. } => u64::from(remote),
-            Addresses::V6 { remote, .. } => remote as u64 ^ ((remote >> 64) as u64).wrapping_mul(MULTIPLIER),
-        };
-        let ports = (u64::from(flow.remote_port) << 16) | u64::from(flow.local_port);
-        let first = (remote ^ self.key).wrapping_mul(MULTIPLIER);
-        let second = (first ^ (first >> 32) ^ ports).wrapping_mul(MULTIPLIER);
-        (second ^ (second >> 29)).wrapping_mul(MULTIPLIER)
     }
 
     fn find(&self, address: SocketAddr) -> Result<usize, usize> {
@@ -256,9 +245,6 @@ impl Steering {
     }
 }
 
-/// Odd, with as many ones as zeros (2^64 divided by the golden ratio).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// The first of the ports that nobody has by name (RFC 6335 section 6).
 const LISTENED_FIRST: u16 = 49_152;
 
@@ -267,6 +253,7 @@ const ENDED_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use anywire_packet::Addresses;
     use proptest::prelude::*;
 
     use super::*;
@@ -289,7 +276,7 @@ mod tests {
     }
 
     fn of(members: std::ops::RangeInclusive<LoopNumber>) -> Steering {
-        let mut steering = Steering::new(0x1234_5678_9abc_def1);
+        let mut steering = Steering::new(Key([0x1234_5678_9abc_def1, 0x8765_4321_0fed_cba9]));
         members.for_each(|number| steering.join(number, true));
         steering
     }
@@ -319,6 +306,30 @@ mod tests {
             for number in 1..=3 {
                 let count = owners.iter().filter(|owner| **owner == Owner::Loop(number)).count();
                 // 667 of 2000 on average, and less by chance once in a million times.
+                assert!(count > 540, "loop {number} has {count}");
+            }
+        }
+    }
+
+    /// Nobody aims at a loop: not even who has whole networks of addresses, and knows how they are mixed.
+    #[test]
+    fn addresses_that_were_chosen_for_it_are_spread_as_well() {
+        let (mut steering, service) = (of(1..=3), address("[fd00::2]:80"));
+        steering.open(service, 3);
+        (1..=3).for_each(|number| assert!(steering.listen(service, number)));
+        let known = 0x9e37_79b9_7f4a_7c15_u64;
+        for mix in [|_, _| 0, u64::wrapping_mul, std::ops::BitXor::bitxor, u64::wrapping_add] {
+            let remotes = (0..2000).map(|network| {
+                let high = 0xfd00_0000_0000_0000 + network;
+                u128::from(high) << 64 | u128::from(0x1234 ^ mix(high, known))
+            });
+            let owners: Vec<_> = remotes
+                .map(|remote| {
+                    steering.owner(&flow(service, (std::net::Ipv6Addr::from(remote), 30_000).into()))
+                })
+                .collect();
+            for number in 1..=3 {
+                let count = owners.iter().filter(|owner| **owner == Owner::Loop(number)).count();
                 assert!(count > 540, "loop {number} has {count}");
             }
         }

@@ -46,7 +46,7 @@ fn network(text: &str) -> Cidr {
 fn and_reach_others_by_a_gateway_that_comes_later() {
     run(async || {
         let nobody = Chatter { falls_silent: Instant::now() };
-        let host = host(&Shards::new(nobody.capabilities(), None, 77), nobody);
+        let host = host(&Shards::new(nobody.capabilities(), None, [77; 2]), nobody);
         let reaches = |remote: &str| {
             let remote = remote.parse().expect("an address and port");
             let started = host.interface().start(None, remote, ConnectOptions::default());
@@ -69,7 +69,7 @@ fn and_reach_others_by_a_gateway_that_comes_later() {
 fn and_give_them_back_with_the_last_host() {
     run(async || {
         let nobody = || Chatter { falls_silent: Instant::now() };
-        let shards = Shards::new(nobody().capabilities(), None, 77);
+        let shards = Shards::new(nobody().capabilities(), None, [77; 2]);
         let own = network("10.0.0.2/24");
         let (first, driver, watch) = host_and_tasks(&shards, nobody());
         first.join(own, None).await.expect("nobody has it");
@@ -92,7 +92,7 @@ fn and_give_them_back_with_the_last_host() {
 fn and_say_so_if_nobody_drives_them_any_more() {
     run(async || {
         let nobody = || Chatter { falls_silent: Instant::now() };
-        let shards = Shards::new(nobody().capabilities(), None, 77);
+        let shards = Shards::new(nobody().capabilities(), None, [77; 2]);
         let fails = Rc::new(Cell::new(false));
         let (first, driver, watch) =
             host_and_tasks(&shards, Faulty { fails: ThreadBound::new(Rc::clone(&fails)) });
@@ -151,7 +151,7 @@ fn and_leave_the_packets_of_one_that_somebody_has() {
     });
     let attachment = Arc::clone(device.attachment());
     runtime().block_on(async {
-        let shards = Shards::new(device.capabilities(), Some(Arc::clone(&attachment)), 77);
+        let shards = Shards::new(device.capabilities(), Some(Arc::clone(&attachment)), [77; 2]);
         let host = host(&shards, device);
         // Each claim holds the attachment.
         let holders = Arc::strong_count(&attachment);
@@ -171,7 +171,7 @@ fn and_leave_the_packets_of_one_that_somebody_has() {
 fn and_give_one_back_before_they_end() {
     run(async || {
         let nobody = || Chatter { falls_silent: Instant::now() };
-        let shards = Shards::new(nobody().capabilities(), None, 77);
+        let shards = Shards::new(nobody().capabilities(), None, [77; 2]);
         let own = network("10.0.0.2/24");
         let [first, second] = [(); 2].map(|()| host(&shards, nobody()));
         let dials = |host: &SharedHost| {
@@ -208,7 +208,7 @@ fn and_give_one_back_before_they_end() {
 fn and_hear_of_one_that_is_taken_away_before_it_is_ready() {
     run(async || {
         let nobody = Chatter { falls_silent: Instant::now() };
-        let (shards, own) = (Shards::new(nobody.capabilities(), None, 77), network("10.0.0.2/24"));
+        let (shards, own) = (Shards::new(nobody.capabilities(), None, [77; 2]), network("10.0.0.2/24"));
         let host = host(&shards, nobody);
         let waiting = host.clone();
         let joining = tokio::task::spawn_local(async move { waiting.join(own, None).await });

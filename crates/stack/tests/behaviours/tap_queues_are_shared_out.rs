@@ -54,7 +54,7 @@ fn and_few_frames_are_passed_on() {
         shell("ip link delete tap0; ip tuntap add dev tap0 mode tap multi_queue; ip link set tap0 up");
         set_kernel_addresses();
         let taps = [(); 2].map(|()| Tap::open("tap0", Options::default()).expect("it has queues"));
-        let shards = Shards::new(taps[0].capabilities(), None, 1234);
+        let shards = Shards::new(taps[0].capabilities(), None, [1234; 2]);
         let _service = shards.reserve(Version::V4.ours(80), 2).expect("nobody listens there");
         let (ends, begins) = (AtomicBool::new(false), [(); 2].map(|()| AtomicBool::new(false)));
         let counters = thread::scope(|scope| {

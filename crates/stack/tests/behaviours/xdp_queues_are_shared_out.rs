@@ -141,7 +141,7 @@ fn between(pair: &Pair) {
             Box::new(Xdp::open(&attachment, queues, Options::default()).expect("it is free")) as Box<_>
         };
         let queues: Vec<Box<dyn Device + Send>> = (0..count).map(open).collect();
-        (Shards::new(queues[0].capabilities(), Some(attachment), 77), queues)
+        (Shards::new(queues[0].capabilities(), Some(attachment), [77; 2]), queues)
     });
     let _service = shards.reserve(SERVICE.parse().expect("an address"), 2).expect("nobody listens there");
     let started = Arc::new(Barrier::new(3));

@@ -169,7 +169,8 @@ fn open(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Opened> {
     let mut capabilities: Capabilities = first.capabilities();
     capabilities.mac = Some(mac_of_engine(&device.to_string(), mac, &capabilities));
     // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
-    let shards = Shards::new(capabilities, attachment, RandomState::new().hash_one(0));
+    let random = RandomState::new();
+    let shards = Shards::new(capabilities, attachment, std::array::from_fn(|index| random.hash_one(index)));
     Ok(Opened { shards, parked, is_asked: false, users: 0, told: None, _claim: claim })
 }
 

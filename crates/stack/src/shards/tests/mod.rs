@@ -99,7 +99,7 @@ impl Device for FakeQueue {
 
 /// A device that nobody uses.
 pub(super) fn device() -> Arc<Shards> {
-    Shards::new(Capabilities::new(1500), None, 77)
+    Shards::new(Capabilities::new(1500), None, [77; 2])
 }
 
 /// Another loop, with these queues.

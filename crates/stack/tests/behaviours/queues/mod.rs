@@ -130,7 +130,7 @@ pub(crate) struct Loops {
 impl Loops {
     /// So many, with a queue each.
     pub(crate) fn new(count: u64) -> Self {
-        let shards = Shards::new(Capabilities::new(1500), None, 99);
+        let shards = Shards::new(Capabilities::new(1500), None, [99; 2]);
         let (queues, brakes, drivers, hosts) = Default::default();
         let mut loops = Self { shards, queues, brakes, drivers, hosts };
         for number in 1..=count {
