@@ -65,6 +65,9 @@ pub enum ServiceError {
         help = Advice("reserve it for more, or try again once one of them has ended")
     )]
     TooManyLoops(SocketAddr),
+    /// Nobody drives the host any more: its device is gone, or its driver has panicked. Start another host.
+    #[error("nobody drives this host any more{help}", help = Advice("start another one"))]
+    Stopped,
 }
 
 /// A device has as many loops as it may have.
@@ -190,6 +193,9 @@ impl Shards {
     /// A loop listens there from now on, unless as many do as the service is for.
     pub(super) fn listen(&self, address: SocketAddr, number: LoopNumber) -> Result<(), ServiceError> {
         let (mut state, mut has_slot) = (self.state(), false);
+        if !state.steering.has_member(number) {
+            return Err(ServiceError::Stopped);
+        }
         self.change(&mut state, |steering| has_slot = steering.listen(address, number));
         // SYNs may wait for it.
         self.order(&state);

@@ -16,7 +16,7 @@ use anywire_tcp::{Cidr, ConnectError, ConnectOptions, Engine, Mac, Route, RouteE
 use tokio::sync::Notify;
 
 use super::addresses::Step;
-use super::directory::Shards;
+use super::directory::{ServiceError, Shards};
 use super::shard::Shard;
 use super::steering::LoopNumber;
 use crate::device::{Capabilities, Device};
@@ -241,11 +241,16 @@ impl SharedHost {
     /// Listens, as one of the loops that a [service](Shards::reserve) is for.
     ///
     /// # Errors
-    /// Those of [`Interface::listen`]; `QuotaExceeded` if as many loops listen there as the service is for.
+    /// Those of [`Interface::listen`]; `QuotaExceeded` if as many loops listen there as the service is for; `NotConnected` if nobody drives
+    /// the host any more.
     pub fn listen(&self, address: SocketAddr, options: ListenOptions) -> io::Result<Listener> {
         let listener = self.interface.listen(address, options)?;
         let shared = self.inner.shards.listen(address, self.inner.number);
-        shared.map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
+        shared.map_err(|error| {
+            let is_stopped = error == ServiceError::Stopped;
+            let kind = if is_stopped { io::ErrorKind::NotConnected } else { io::ErrorKind::QuotaExceeded };
+            io::Error::new(kind, error)
+        })?;
         Ok(listener)
     }
 
@@ -256,8 +261,8 @@ impl SharedHost {
     /// Those of [`Interface::connect`]; `AddrNotAvailable` if other loops have all ports.
     pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
-        // Before it has any, its engine would give out all of them.
-        if !self.inner.has_ports.get() && !self.take_ports() {
+        // Before it has any, its engine would give out all of them. One that has stopped gets none, and says so below.
+        if !self.inner.has_ports.get() && !self.interface.has_stopped() && !self.take_ports() {
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, ConnectError::NoPort));
         }
         loop {
@@ -339,10 +344,10 @@ impl Inner {
         loop {
             let changed = self.has_changed.notified();
             match self.state(ip) {
-                Some(State::Ready) => return Ok(()),
                 Some(State::InUse(by)) => return Err(JoinError::InUse { address: ip, by }),
                 Some(State::Refused(reason)) => return Err(reason.into()),
                 _ if self.has_ended.get() => return Err(JoinError::Stopped),
+                Some(State::Ready) => return Ok(()),
                 Some(State::Awaited) => changed.await,
                 None => return Err(JoinError::TakenAway(ip)),
             }

@@ -77,6 +77,11 @@ impl Steering {
         self.members.len() > 1 || self.services.iter().any(is_early)
     }
 
+    /// Whether a loop uses the device. One that has left gets nothing any more, though its host is kept and asks.
+    pub(super) fn has_member(&self, number: LoopNumber) -> bool {
+        self.members().any(|member| member == number)
+    }
+
     pub(super) fn members(&self) -> impl Iterator<Item = LoopNumber> {
         self.members.iter().map(|member| member.number)
     }
@@ -158,6 +163,9 @@ impl Steering {
 
     /// The engine of this loop has the address from now on.
     pub(super) fn begin_to_answer(&mut self, ip: IpAddr, number: LoopNumber) {
+        if !self.has_member(number) {
+            return;
+        }
         let answering = self.answering.entry(ip).or_default();
         if !answering.contains(&number) {
             answering.push(number);
@@ -202,9 +210,13 @@ impl Steering {
         }
     }
 
-    /// A loop begins to listen, and takes its share of the slots. False if as many loops listen as the service is for.
+    /// A loop begins to listen, and takes its share of the slots. False if as many loops listen as the service is for, or if this one has
+    /// left.
     #[must_use]
     pub(super) fn listen(&mut self, address: SocketAddr, number: LoopNumber) -> bool {
+        if !self.has_member(number) {
+            return false;
+        }
         // Of a service that is gone, or is none, nothing is shared out.
         let Ok(place) = self.find(address) else { return true };
         self.services[place].slots.listen(number)
@@ -225,6 +237,9 @@ impl Steering {
 
     /// Blocks for a loop that dials: as many as it has already, but no more than half of those that are free. `start` is anywhere.
     pub(super) fn give_blocks(&mut self, number: LoopNumber, start: usize) -> Vec<PortBlock> {
+        if !self.has_member(number) {
+            return Vec::new();
+        }
         let free = |block: &PortBlock| self.blocks[block.index()] == 0 && !self.has_service(*block);
         let mut all: Vec<_> = PortBlock::all().filter(free).collect();
         let had = self.blocks.iter().filter(|owner| **owner == number).count();
@@ -480,6 +495,17 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_that_has_left_gets_nothing() {
+        let (mut steering, service) = (of(1..=2), address("10.0.0.2:80"));
+        steering.open(service, 1);
+        steering.leave(2);
+        assert!(!steering.listen(service, 2) && steering.give_blocks(2, 7).is_empty());
+        steering.begin_to_answer(service.ip(), 2);
+        assert_eq!(steering.answers(service.ip(), 1, 0), None);
+        assert!(steering.listen(service, 1), "it has taken no place");
+    }
+
+    #[test]
     fn services_are_told_apart_by_address_and_port() {
         let mut steering = of(1..=2);
         let services = ["10.0.0.2:80", "10.0.0.3:80", "10.0.0.2:81"].map(address);
@@ -550,12 +576,14 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// Whatever happens to others, and in whatever order: a segment has one owner, which is there.
         #[test]
-        fn an_owner_is_there(steps in prop::collection::vec((0..6_u8, 0..6_u16, 0..4_usize), 0..60)) {
+        fn an_owner_is_there(steps in prop::collection::vec((0..7_u8, 0..6_u16, 0..4_usize), 0..60)) {
             let (mut steering, mut last) = (of(1..=2), 2);
             let services = ["10.0.0.2:80", "10.0.0.2:50000", "10.0.0.3:80", "[fd00::2]:80"].map(address);
             for (what, which, at) in steps {
                 let members: Vec<_> = steering.members().collect();
-                let member = members.get(usize::from(which)).copied();
+                // The last ones have left.
+                let known: Vec<_> = members.iter().copied().chain([1, 2, last]).collect();
+                let member = known.get(usize::from(which)).copied();
                 match (what, member) {
                     (0, _) => {
                         last += 1;
@@ -568,10 +596,13 @@ mod tests {
                     (3, Some(member)) => _ = steering.listen(services[at], member),
                     (4, _) if steering.is_open(services[at]) => steering.close(services[at]),
                     (5, Some(member)) => drop(steering.give_blocks(member, 7 * at)),
+                    (6, Some(member)) => steering.begin_to_answer(services[at].ip(), member),
                     _ => {}
                 }
                 let members: Vec<_> = steering.members().collect();
                 for service in services {
+                    let answers = steering.answers(service.ip(), 0, usize::from(which));
+                    prop_assert!(answers.is_none_or(|number| members.contains(&number)));
                     for owner in flows(service).step_by(97).map(|flow| steering.owner(&flow)) {
                         prop_assert!(!matches!(owner, Owner::Loop(number) if !members.contains(&number)));
                     }

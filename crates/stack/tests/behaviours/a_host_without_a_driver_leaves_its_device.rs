@@ -1,9 +1,11 @@
 //! A host on a shared device that nobody drives any more leaves its queue, its part of the services and its addresses to other loops, though
 //! its user keeps it: whether its driver has panicked or was dropped.
 
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use anywire_packet::Flags;
+use anywire_stack::shards::JoinError;
 use anywire_stack::stream::ListenOptions;
 
 use crate::hosts::run;
@@ -43,6 +45,16 @@ fn whether_it_has_panicked_or_was_dropped() {
             loops.settle().await;
             assert!(loops.drivers[0].is_finished() && loops.hosts[0].interface().has_stopped());
             assert_eq!(loops.shards.loops(), 1);
+            // Its user is told, and takes nothing from the others.
+            let later = loops.shards.reserve((OURS, 81).into(), 1).expect("nobody listens there");
+            let refused = loops.hosts[0].listen(later.address(), ListenOptions::default());
+            assert_eq!(refused.expect_err("nobody drives it").kind(), ErrorKind::NotConnected);
+            let refused = loops.hosts[0].connect(([10, 0, 0, 1], 80).into()).await;
+            assert_eq!(refused.expect_err("nobody drives it").kind(), ErrorKind::ConnectionAborted);
+            let own = "10.0.0.2/24".parse().expect("a network");
+            let refused = loops.hosts[0].join(own, None).await.expect_err("nobody drives it");
+            assert!(matches!(refused, JoinError::Stopped), "{refused}");
+            loops.hosts[1].listen(later.address(), ListenOptions::default()).expect("it has its place");
             for (queue, first) in loops.queues.iter().zip([2000, 3000]) {
                 assert_eq!(answers(&loops, queue, first..first + 32).await, 32, "panicked: {has_panicked}");
                 queue.asks(OURS);
