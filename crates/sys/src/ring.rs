@@ -135,6 +135,16 @@ impl Writer {
         (free / record_bytes(frame_bytes)).saturating_sub(1)
     }
 
+    /// Whether the reader has taken all that it was shown.
+    pub fn is_empty(&self) -> bool {
+        self.shared.read.0.load(Ordering::Acquire) == self.published
+    }
+
+    /// A mark that changes each time that the reader takes something.
+    pub fn progress(&self) -> usize {
+        self.shared.read.0.load(Ordering::Acquire)
+    }
+
     /// The longest frame that it ever takes: a quarter of its memory, so that a frame always has room in an
     /// empty ring.
     pub const fn frame_max_bytes(&self) -> usize {

@@ -27,7 +27,7 @@
 //! | has no queue | It gets a queue of a loop that has several. Otherwise loops with a queue bring it what is its own, and it sends by one of them (k). |
 //! | does not use the address yet | Other loops answer (f). If none has it, nobody does. |
 //! | is stuck | Its ring takes some 340 frames. More are dropped and counted, and no other loop waits (l). What only it has is not answered until it goes on. **Limit**: neither is what arrives by a queue of its own, which nobody else reads. |
-//! | is stuck, and others send by it | They try another loop after 100 ms (m). **Limit**: without another loop that has a queue they wait. |
+//! | is stuck, and others send by it | They try another loop after 100 ms, until it has taken what it was given (m). **Limit**: without another loop that has a queue they wait. |
 //! | is gone, also if its driver has ended and its host is kept (n) | Others read its queues, send without it, have its slots (b) and announce its addresses (h). What was a connection of its own meets a reset. |
 //! | sends more than there is room for | What has arrived does not wait for it, queues are read between (o), and the loop sleeps until there is room (p). |
 //!
@@ -36,7 +36,7 @@
 //! `what_concerns_no_connection_is_answered`; (f) `a_stuck_loop_leaves_no_question_unanswered`,
 //! `steering::a_loop_that_has_an_address_answers`; (g) `flow::questions_for_neighbours_concern_all`; (h)
 //! `addresses::one_loop_probes_and_the_others_follow`; (i) `link_news`; (k) `xdp_queues_are_shared_out`, `moved_queues`; (l)
-//! `room_and_turns::a_full_ring_drops_and_counts`; (m) `room_and_turns::a_stuck_loop_keeps_nobody_from_sending`; (n)
+//! `room_and_turns::a_full_ring_drops_and_counts`; (m) `room_and_turns::a_stuck_loop_keeps_nobody_from_sending` and its neighbour; (n)
 //! `a_host_without_a_driver_leaves_its_device`, `moved_queues::wake_the_loop_that_has_them`; (o)
 //! `room_and_turns::loops_that_send_much_leave_the_queue_its_turn`; (p) `room_and_turns::a_loop_sleeps_while_nothing_can_leave`.
 //!
@@ -48,6 +48,7 @@
 //! | `flow`, `flow_hash` | which connection a frame is about, and its place among those of a service |
 //! | `early` | SYNs for a loop that has not begun to listen |
 //! | `shard` | the device of one loop |
+//! | `uplinks` | by whom it sends while it has no queue |
 //! | `rings`, `queues` | its rings to other loops, and the queues that it reads |
 //! | `peer` | the loop as others see it, who leave it rings and news |
 //! | `addresses` | the addresses that the loops share |
@@ -67,6 +68,7 @@ mod slots;
 mod steering;
 #[cfg(test)]
 mod tests;
+mod uplinks;
 
 pub use anywire_tcp::{Cidr, Mac};
 

@@ -73,6 +73,12 @@ impl Rings {
         ring.map_or(Frames::BATCH, |(_, end)| end.writer.room(FRAME_BYTES).min(Frames::BATCH))
     }
 
+    /// A mark that changes each time that another loop takes something of what it was shown; none if it has taken all of that.
+    pub(super) fn progress(&self, to: LoopNumber) -> Option<usize> {
+        let (_, end) = self.ends.iter().find(|(number, end)| *number == to && !end.writer.is_closed())?;
+        (!end.writer.is_empty()).then(|| end.writer.progress())
+    }
+
     /// Whether more than half of the memory of a ring is free, so that frames which all loops get do not crowd out segments.
     pub(super) fn is_half_empty(&self, to: LoopNumber) -> bool {
         let ring = self.ends.iter().find(|(number, _)| *number == to);

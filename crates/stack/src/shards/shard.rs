@@ -13,6 +13,7 @@ use super::peer::Peer;
 use super::queues::{Queue, Queues};
 use super::rings::{BATCH_BYTES, Direction, Rings};
 use super::steering::{LoopNumber, Owner, Steering};
+use super::uplinks::Uplinks;
 use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 
 /// One loop's part of a device. It belongs to the loop that [joined](Shards::join). If it is dropped, other loops get its
@@ -39,9 +40,8 @@ pub struct Shard {
     rings_first: bool,
     /// A queue may have more, though all that it gave was passed on.
     is_queue_left: bool,
-    /// Uplinks that have taken nothing for long, and since when the present one takes nothing.
-    uplinks_skipped: usize,
-    uplink_full_since: Option<Instant>,
+    /// By whom it sends while it has no queue.
+    uplinks: Uplinks,
     /// Questions that others were given to answer.
     asked_of_others: usize,
     now: Instant,
@@ -91,8 +91,7 @@ impl Shard {
             leaving: batch(),
             rings_first: false,
             is_queue_left: false,
-            uplinks_skipped: 0,
-            uplink_full_since: None,
+            uplinks: Uplinks::default(),
             asked_of_others: 0,
             now: Instant::default(),
             counters: ShardCounters::default(),
@@ -131,23 +130,13 @@ impl Shard {
         if let Some(steering) = self.shards.newer(&mut self.version) {
             self.sorts = steering.sorts();
             self.early_may_go = !self.early.is_empty();
-            self.uplinks_skipped = 0;
             self.steering = steering;
         }
     }
 
-    /// Leaves an uplink that takes nothing for longer than a loop may be busy. What it was given, TCP sends again.
     fn look_at_uplink(&mut self) {
-        let is_full =
-            self.queues.is_empty() && self.uplink().is_some_and(|uplink| self.departing.room(uplink) == 0);
-        self.uplink_full_since = match self.uplink_full_since {
-            _ if !is_full => None,
-            Some(since) if self.now.since(since) >= UPLINK_PATIENCE => {
-                self.uplinks_skipped += 1;
-                None
-            }
-            since => since.or(Some(self.now)),
-        };
+        let uplink = self.uplink().filter(|_| self.queues.is_empty());
+        self.uplinks.look(self.now, uplink, &self.departing);
     }
 
     /// Reads the queues, until there is something for us, or another loop has to make room for what belongs to it: the rest waits in the
@@ -249,7 +238,7 @@ impl Shard {
 
     /// By whom it leaves.
     fn uplink(&self) -> Option<LoopNumber> {
-        let uplink = self.steering.uplink(self.own.number, self.uplinks_skipped);
+        let uplink = self.uplinks.choose(&self.steering, self.own.number);
         uplink.filter(|uplink| *uplink != self.own.number)
     }
 }
@@ -301,12 +290,10 @@ impl Device for Shard {
             self.counters.sent_by_others_bytes += frame.len() as u64;
             sent += 1;
         }
-        if sent > 0 {
-            self.uplink_full_since = None;
-        }
         self.counters.sent_by_others += sent as u64;
         frames.remove_first(sent);
         self.departing.publish();
+        self.look_at_uplink();
         sent
     }
 
@@ -402,7 +389,3 @@ const BATCHES_OF_OTHERS: usize = 16;
 
 /// How long a queue without room is left alone.
 const ROOM_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
-
-/// How long an uplink may take nothing before another one is tried: longer than a loop is held up that goes on, and shorter than the
-/// retransmission timeout of what waits.
-const UPLINK_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);

@@ -86,17 +86,20 @@ impl Steering {
         self.members.iter().map(|member| member.number)
     }
 
-    /// The loop by which a loop sends that has no queue: those with one are shared out. `skipped` of them take nothing from it.
-    pub(super) fn uplink(&self, of: LoopNumber, skipped: usize) -> Option<LoopNumber> {
-        let with_queue = || self.members.iter().filter(|member| member.has_queue);
-        let count = with_queue().count();
-        with_queue().nth((usize::from(of) + skipped) % count.max(1)).map(|member| member.number)
+    /// The loop by which a loop sends that has no queue: those with one are shared out. One of those that are `stuck` only if all are.
+    pub(super) fn uplink(&self, of: LoopNumber, stuck: &[LoopNumber]) -> Option<LoopNumber> {
+        let with_queue = || self.members.iter().filter(|member| member.has_queue).map(|member| member.number);
+        let going = || with_queue().filter(|number| !stuck.contains(number));
+        match going().count() {
+            0 => with_queue().nth(usize::from(of) % with_queue().count().max(1)),
+            count => going().nth(usize::from(of) % count),
+        }
     }
 
     /// The loops without a queue that send by this one.
     pub(super) fn sending_by(&self, uplink: LoopNumber) -> impl Iterator<Item = LoopNumber> {
         let without = self.members.iter().filter(|member| !member.has_queue).map(|member| member.number);
-        without.filter(move |number| self.uplink(*number, 0) == Some(uplink))
+        without.filter(move |number| self.uplink(*number, &[]) == Some(uplink))
     }
 
     /// The loop that answers what is for an address and no connection's, of which this loop has received so many: itself if it can, or

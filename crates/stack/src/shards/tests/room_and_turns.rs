@@ -172,6 +172,35 @@ fn a_stuck_loop_keeps_nobody_from_sending() {
     assert!(queues[uplink].behind().sent.len() <= 64);
 }
 
+/// Nor one that sends so little that no ring is ever full, whatever other loops change meanwhile.
+#[test]
+fn a_stuck_loop_keeps_nobody_from_sending_a_little() {
+    let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
+    let mut with_queue = [&queues[0], &queues[1]].map(|queue| join(&shards, [queue]));
+    let mut third = join(&shards, []);
+    sends(&mut third, 0, 1);
+    with_queue.iter_mut().for_each(|shard| drop(hears(shard, 1)));
+    let uplink = (0..2).find(|loop_of| !queues[*loop_of].behind().sent.is_empty()).expect("one sends for it");
+    let other = 1 - uplink;
+    for millis in (50..1050).step_by(50) {
+        hears(&mut third, millis);
+        assert_eq!(sends(&mut third, millis, 1), 1);
+        hears(&mut with_queue[other], millis);
+        shards.give_blocks(with_queue[other].number());
+    }
+    let sent = |loop_of: usize| queues[loop_of].behind().sent.len();
+    assert!(sent(other) > 10, "{} of 20 were sent", sent(other));
+    // Once it has taken what waits, frames leave by it again.
+    hears(&mut with_queue[uplink], 1100);
+    let by_other = sent(other);
+    for millis in [1100, 1101] {
+        hears(&mut third, millis);
+        sends(&mut third, millis, 1);
+        with_queue.iter_mut().for_each(|shard| drop(hears(shard, millis)));
+    }
+    assert_eq!((sent(other), sent(0) + sent(1)), (by_other, 23));
+}
+
 /// The loop that has the frames does not read them, and the one that receives them goes on.
 #[test]
 fn a_full_ring_drops_and_counts() {
