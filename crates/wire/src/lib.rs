@@ -57,4 +57,4 @@ pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::{Output, Position};
 pub use socket_options::{KeepAlive, SocketHook, SocketOptions};
-pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};
+pub use wires::{Acceptor, Arrival, Bound, Dialing, Ended, Wire, wires};

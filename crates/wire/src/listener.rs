@@ -4,7 +4,7 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::error::{ListenError, out_of_descriptors};
 use crate::handshakes::Handshakes;
 use crate::limit::{ConnectionLimit, Permit};
 use crate::socket_options::SocketOptions;
-use crate::wires::{Acceptor, Arrival, Bound};
+use crate::wires::{Acceptor, Arrival, Bound, Ended};
 
 /// How to listen. What concerns one wire only, such as the mode of a socket file, is an option of the [`Address`].
 #[derive(Debug, Clone)]
@@ -135,6 +135,7 @@ impl Listener {
             stopped: watch::Sender::new(false),
             failed: watch::Sender::new(None),
             tasks: Mutex::default(),
+            accepting: AtomicUsize::new(acceptors.len().min(self.loops.len())),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
             descriptor_exhaustions: AtomicU64::new(0),
@@ -143,8 +144,8 @@ impl Listener {
         for (acceptor, home) in acceptors.into_iter().zip(self.loops.iter()) {
             let loops = if spread { self.loops.iter().collect() } else { Vec::new() };
             let (serve, common) = (serve.boxed(), Arc::clone(&common));
-            Accepting { acceptor: Some(acceptor), arrival: None, home, loops, next: 0, serve, common }
-                .start();
+            let acceptor = Some(acceptor);
+            Accepting { acceptor, arrival: None, home, loops, next: 0, serve, failed: None, common }.start();
         }
         ListenerHandle { common, guard: Mutex::new(guard) }
     }
@@ -204,7 +205,8 @@ impl ListenerHandle {
         counters
     }
 
-    /// Waits until the listener has ended by itself, and says why: its device was removed. Never ready otherwise. Its connections have
+    /// Waits until the listener has ended by itself, and says why: its device was removed, or nobody drives that on any loop. Never ready
+    /// otherwise. Its connections have
     /// failed by then.
     pub fn failed(&self) -> impl Future<Output = Arc<io::Error>> + Send + 'static {
         let mut failed = self.common.failed.subscribe();
@@ -254,6 +256,8 @@ struct Common {
     failed: watch::Sender<Option<Arc<io::Error>>>,
     /// Those that accept, until it has stopped.
     tasks: Mutex<Vec<Task<()>>>,
+    /// How many acceptors are left.
+    accepting: AtomicUsize,
     accepted: AtomicU64,
     refused_peers: AtomicU64,
     descriptor_exhaustions: AtomicU64,
@@ -328,6 +332,18 @@ impl Common {
         }
     }
 
+    /// An acceptor has ended, with this error if it has failed for good. The last one that does ends the listener.
+    fn one_has_ended(&self, failed: Option<io::Error>) {
+        let is_last = self.accepting.fetch_sub(1, Ordering::Relaxed) == 1;
+        match failed {
+            Some(why) if is_last => self.end(why),
+            Some(why) => {
+                tracing::error!(address = %self.address, error = %why, "listening has ended on one loop, and others go on");
+            }
+            None => {}
+        }
+    }
+
     fn handshake_failed(&self, error: &io::Error) {
         tracing::debug!(address = %self.address, %error, "a handshake failed");
     }
@@ -346,6 +362,8 @@ struct Accepting {
     /// Whose turn it is among them.
     next: usize,
     serve: Box<dyn Serve>,
+    /// Why this acceptor has ended, and not those of others.
+    failed: Option<io::Error>,
     common: Arc<Common>,
 }
 
@@ -429,8 +447,13 @@ impl Accepting {
             if is_of_the_peer(&failed) {
                 continue;
             }
-            if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.has_ended()) {
-                return self.common.end(failed);
+            match self.acceptor.as_ref().and_then(|acceptor| acceptor.ended()) {
+                Some(Ended::All) => return self.common.end(failed),
+                Some(Ended::One) => {
+                    self.failed = Some(failed);
+                    return;
+                }
+                None => {}
             }
             if out_of_descriptors(&failed) {
                 self.common.descriptor_exhaustions.fetch_add(1, Ordering::Relaxed);
@@ -496,10 +519,10 @@ impl Drop for Accepting {
     /// If its loop has died, another one accepts.
     fn drop(&mut self) {
         let Some(mut acceptor) = self.acceptor.take() else { return };
-        if self.home.state() != LoopState::Died || *self.common.stopped.borrow() {
-            return;
-        }
-        let Some(home) = self.next_loop() else { return };
+        let has_died = self.home.state() == LoopState::Died && !*self.common.stopped.borrow();
+        let Some(home) = has_died.then(|| self.next_loop()).flatten() else {
+            return self.common.one_has_ended(self.failed.take());
+        };
         tracing::warn!(
             address = %self.common.address, died = %self.home.id(), accepts = %home.id(),
             "the loop that accepted has died; another one accepts"
@@ -507,7 +530,7 @@ impl Drop for Accepting {
         acceptor.leave_loop();
         let (loops, serve) = (std::mem::take(&mut self.loops), self.serve.boxed());
         let (arrival, next, common) = (self.arrival.take(), self.next, Arc::clone(&self.common));
-        Self { acceptor: Some(acceptor), arrival, home, loops, next, serve, common }.start();
+        Self { acceptor: Some(acceptor), arrival, home, loops, next, serve, failed: None, common }.start();
     }
 }
 

@@ -98,15 +98,24 @@ pub struct Bound {
     pub acceptors: Vec<Box<dyn Acceptor>>,
 }
 
+/// For whom accepting has failed for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// This acceptor, such as one whose engine has panicked. Those of other loops go on.
+    One,
+    /// All acceptors of the listener, such as those on a device that was removed.
+    All,
+}
+
 /// Accepts connections on the loop that polls it.
 pub trait Acceptor: Send {
     /// The next connection, not yet registered with a loop.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>;
 
-    /// Whether accepting has failed for good, such as on a device that was removed. The listener ends then, with the last error, and does
-    /// not try again.
-    fn has_ended(&self) -> bool {
-        false
+    /// Whether accepting has failed for good, and for whom: then nobody tries again. The listener ends with the last error once none of
+    /// its acceptors is left.
+    fn ended(&self) -> Option<Ended> {
+        None
     }
 
     /// The loop that polled it has died, and another one polls it next. Gives up what is registered with the first one, such as a

@@ -25,7 +25,7 @@ use crate::connection::Connection;
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
-use crate::wires::{Acceptor, Arrival, Bound, Wire};
+use crate::wires::{Acceptor, Arrival, Bound, Ended, Wire};
 
 /// Opens the device, and claims the address on it. Asks on the link whether somebody has the address, which blocks for 0.3 s; if the
 /// device runs already, one of its loops asks.
@@ -61,7 +61,7 @@ pub(super) fn bind(
         Arc::new(DeviceService { device, address, own, gateway, mac, polling, backlog, _lease: lease });
     let acceptor = |_| {
         let service = Arc::clone(&service);
-        Box::new(DeviceAcceptor { service, state: None, has_ended: false }) as Box<dyn Acceptor>
+        Box::new(DeviceAcceptor { service, state: None, ended: None }) as Box<dyn Acceptor>
     };
     Ok(Bound { local, acceptors: (0..loops).map(acceptor).collect(), guard: Some(Box::new(guard)) })
 }
@@ -142,7 +142,7 @@ struct DeviceAcceptor {
     service: Arc<DeviceService>,
     state: Option<ThreadBound<RefCell<State>>>,
     /// The device was removed, or nobody drives it any more.
-    has_ended: bool,
+    ended: Option<Ended>,
 }
 
 /// How far the loop has come that polls.
@@ -193,13 +193,14 @@ impl Acceptor for DeviceAcceptor {
         let polled = state.borrow_mut().poll_accept(cx);
         let Poll::Ready(Err(error)) = polled else { return polled };
         let end = state.borrow().host().end();
-        self.has_ended = end.is_some();
+        self.ended =
+            end.as_ref().map(|_| if state.borrow().host().is_gone() { Ended::All } else { Ended::One });
         // The address may be free the next time.
         self.state = None;
         Poll::Ready(Err(end.unwrap_or(error)))
     }
 
-    fn has_ended(&self) -> bool {
-        self.has_ended
+    fn ended(&self) -> Option<Ended> {
+        self.ended
     }
 }

@@ -133,9 +133,14 @@ impl DeviceHost {
         }
     }
 
+    /// Whether the device was removed, for all loops.
+    pub(super) fn is_gone(&self) -> bool {
+        self.shards.is_gone()
+    }
+
     /// Why nothing will come from the device any more, if so.
     pub(super) fn end(&self) -> Option<io::Error> {
-        if self.shards.is_gone() {
+        if self.is_gone() {
             let message = Message::new(format!("{} was removed, and its connections have ended", self.name));
             let message = message.with_help("start again once it is there");
             return Some(io::Error::new(io::ErrorKind::NetworkDown, message));

@@ -26,7 +26,7 @@ use crate::connection::Connection;
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
-use crate::wires::{Acceptor, Arrival, Bound, Wire};
+use crate::wires::{Acceptor, Arrival, Bound, Ended, Wire};
 
 pub(super) fn bind(
     wire: &'static dyn Wire,
@@ -44,8 +44,7 @@ pub(super) fn bind(
     let (lease, guard) = Lease::new(service);
     let acceptor = |queue| {
         let _lease = lease.clone();
-        Box::new(SwitchAcceptor { local, queue, listener: None, has_ended: false, _lease })
-            as Box<dyn Acceptor>
+        Box::new(SwitchAcceptor { local, queue, listener: None, ended: None, _lease }) as Box<dyn Acceptor>
     };
     Ok(Bound {
         local: Address::from_wire(wire, location_of(local).to_string()),
@@ -115,7 +114,7 @@ struct SwitchAcceptor {
     /// On the loop that polls.
     listener: Option<ThreadBound<(RefCell<Listener>, Rc<LoopHost>)>>,
     /// Nobody drives the loop's host any more.
-    has_ended: bool,
+    ended: Option<Ended>,
     _lease: Lease<mesh::Service>,
 }
 
@@ -134,14 +133,14 @@ impl Acceptor for SwitchAcceptor {
             Ok(stream) => Poll::Ready(Ok(StackArrival::of(StackTransport::new(stream, &own.name)))),
             Err(error) => {
                 let end = stopped(&own.name, own.host.interface());
-                self.has_ended = end.is_some();
+                self.ended = end.as_ref().map(|_| Ended::One);
                 Poll::Ready(Err(end.unwrap_or(error)))
             }
         }
     }
 
-    fn has_ended(&self) -> bool {
-        self.has_ended
+    fn ended(&self) -> Option<Ended> {
+        self.ended
     }
 }
 
@@ -167,15 +166,15 @@ mod tests {
             let (service, queues) = MESH.listen(at, 2, 1).expect("nobody listens there");
             let (lease, _guard) = Lease::new(service);
             let [mut ends, mut next] = <[ListenQueue; 2]>::try_from(queues).expect("two").map(|queue| {
-                SwitchAcceptor { local: at, queue, listener: None, has_ended: false, _lease: lease.clone() }
+                SwitchAcceptor { local: at, queue, listener: None, ended: None, _lease: lease.clone() }
             });
             let cx = &mut Context::from_waker(Waker::noop());
             assert!(ends.poll_accept(cx).is_pending(), "nobody has come");
             drop(driver);
             let Poll::Ready(Err(error)) = ends.poll_accept(cx) else { panic!("nothing will come") };
-            assert!(next.poll_accept(cx).is_pending() && !next.has_ended(), "somebody may come here");
-            (error.kind(), ends.has_ended())
+            assert!(next.poll_accept(cx).is_pending() && next.ended().is_none(), "somebody may come here");
+            (error.kind(), ends.ended())
         });
-        assert_eq!(asked.wait().expect("no panic"), (io::ErrorKind::NotConnected, true));
+        assert_eq!(asked.wait().expect("no panic"), (io::ErrorKind::NotConnected, Some(Ended::One)));
     }
 }

@@ -14,7 +14,7 @@ use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::unix::Unix;
-use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
+use crate::wires::{Acceptor, Arrival, Bound, Dialing, Ended, Wire};
 
 /// TLS around a wire: one of this crate, or your own.
 ///
@@ -190,8 +190,8 @@ impl Acceptor for TlsAcceptor {
         })))
     }
 
-    fn has_ended(&self) -> bool {
-        self.acceptor.has_ended()
+    fn ended(&self) -> Option<Ended> {
+        self.acceptor.ended()
     }
 
     fn leave_loop(&mut self) {
