@@ -37,8 +37,10 @@ struct State {
     peers: Vec<Arc<Peer>>,
     /// The number that was given out last. None is used again before all others were.
     last: LoopNumber,
-    /// Queues on their way to a loop.
-    queues: Vec<(LoopNumber, Queue)>,
+    /// Queues on their way to a loop that has none.
+    given: Vec<(LoopNumber, Queue)>,
+    /// Queues of loops that have left, for whoever looks first.
+    left: Vec<Queue>,
     /// Loops that have no queue.
     wanting: Vec<LoopNumber>,
     /// The link was down, when a loop with a queue has heard of it last.
@@ -70,10 +72,17 @@ pub enum ServiceError {
     Stopped,
 }
 
-/// A device has as many loops as it may have.
+/// Why a loop cannot use a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{LOOPS_MAX} loops of this process use the device already{help}", help = Advice("use fewer loops"))]
-pub struct TooManyLoops;
+#[non_exhaustive]
+pub enum NoShard {
+    /// As many loops use it as may.
+    #[error("{LOOPS_MAX} loops of this process use the device already{help}", help = Advice("use fewer loops"))]
+    TooManyLoops,
+    /// The loop brings no queue, and no other loop is there to send for it.
+    #[error("no loop of this process has a queue of the device{help}", help = Advice("open one"))]
+    NoQueue,
+}
 
 impl Shards {
     /// A device that nobody uses yet, and what sends it packets, if it is an interface that the kernel uses as well. `secret` is random,
@@ -87,7 +96,8 @@ impl Shards {
             steering: Arc::new(Steering::new(Key(secret))),
             peers: Vec::new(),
             last: 0,
-            queues: Vec::new(),
+            given: Vec::new(),
+            left: Vec::new(),
             wanting: Vec::new(),
             is_link_down: false,
             random: fastrand::Rng::with_seed(secret[0].rotate_left(32)),
@@ -107,15 +117,18 @@ impl Shards {
     /// of another. To be called on the loop.
     ///
     /// # Errors
-    /// [`TooManyLoops`] above 64.
+    /// See [`NoShard`]; there may be 64 loops. After [`NoQueue`](NoShard::NoQueue) all queues of the device are closed.
     pub fn join(
         self: &Arc<Self>,
         queues: impl IntoIterator<Item = Box<dyn Device + Send>>,
-    ) -> Result<Shard, TooManyLoops> {
+    ) -> Result<Shard, NoShard> {
         let queues: Vec<_> = queues.into_iter().collect();
         let mut state = self.state();
         if state.peers.len() >= LOOPS_MAX {
-            return Err(TooManyLoops);
+            return Err(NoShard::TooManyLoops);
+        }
+        if queues.is_empty() && state.peers.is_empty() {
+            return Err(NoShard::NoQueue);
         }
         let is_taken = |number| number == 0 || state.peers.iter().any(|other| other.number == number);
         let mut number = state.last.wrapping_add(1);
@@ -126,7 +139,7 @@ impl Shards {
         state.last = number;
         state.peers.push(Arc::clone(&peer));
         self.change(&mut state, |steering| steering.join(number, !queues.is_empty()));
-        if queues.is_empty() && state.peers.len() > 1 {
+        if queues.is_empty() {
             state.wanting.push(number);
             self.order(&state);
         }
@@ -217,23 +230,14 @@ impl Shards {
         let own = own.map(|own| state.peers.swap_remove(own));
         state.wanting.retain(|other| *other != number);
         self.change(&mut state, |steering| steering.leave(number));
-        let (to_us, others) =
-            std::mem::take(&mut state.queues).into_iter().partition(|(to, _)| *to == number);
-        state.queues = others;
-        let to_us: Vec<(LoopNumber, Queue)> = to_us;
-        let mut closed = Vec::new();
-        for queue in queues.chain(to_us.into_iter().map(|(_, queue)| queue)) {
-            // One that has none is the first to get it.
-            let heir = state.wanting.pop().or_else(|| state.peers.first().map(|peer| peer.number));
-            match heir {
-                Some(heir) => {
-                    state.queues.push((heir, queue));
-                    self.change(&mut state, |steering| steering.set_queue(heir, true));
-                }
-                None => closed.push(queue),
-            }
-        }
+        let (to_us, given): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.given).into_iter().partition(|(to, _)| *to == number);
+        state.given = given;
+        state.left.extend(queues.chain(to_us.into_iter().map(|(_, queue)| queue)));
+        let closed = if state.peers.is_empty() { std::mem::take(&mut state.left) } else { Vec::new() };
         self.order(&state);
+        // Before another loop may open them anew.
+        drop(closed);
         drop(state);
         own.iter().for_each(|own| own.close());
     }
@@ -244,8 +248,7 @@ impl Shards {
         let Some(heir) = state.wanting.pop() else { return };
         match take() {
             Some(queue) => {
-                state.queues.push((heir, queue));
-                self.change(&mut state, |steering| steering.set_queue(heir, true));
+                state.given.push((heir, queue));
                 self.order(&state);
             }
             None => state.wanting.push(heir),
@@ -258,14 +261,22 @@ impl Shards {
         self.orders.load(Ordering::Acquire) != seen
     }
 
-    /// The queues that are on their way to this loop, and whether another one wants some.
+    /// The queues that this loop gets, and whether another one wants some. Of those that were left it takes one at a time, so that loops
+    /// that look share them, and none waits for a loop that is stuck.
     pub(super) fn orders(&self, number: LoopNumber, seen: &mut u64) -> (Vec<Queue>, bool) {
         *seen = self.orders.load(Ordering::Acquire);
         let mut state = self.state();
-        let (ours, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut state.queues).into_iter().partition(|(to, _)| *to == number);
-        state.queues = others;
-        (ours.into_iter().map(|(_, queue)| queue).collect(), !state.wanting.is_empty())
+        let (ours, given): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.given).into_iter().partition(|(to, _)| *to == number);
+        state.given = given;
+        let left = state.left.pop();
+        let ours: Vec<_> = ours.into_iter().map(|(_, queue)| queue).chain(left).collect();
+        if !ours.is_empty() {
+            state.wanting.retain(|other| *other != number);
+            self.change(&mut state, |steering| steering.set_queue(number, true));
+            self.order(&state);
+        }
+        (ours, !state.wanting.is_empty())
     }
 
     /// The table, if it is not the one of this version.

@@ -28,7 +28,7 @@
 //! | does not use the address yet | Other loops answer (f). If none has it, nobody does. |
 //! | is stuck | Its ring takes some 340 frames. More are dropped and counted, and no other loop waits (l). What only it has is not answered until it goes on. **Limit**: neither is what arrives by a queue of its own, which nobody else reads. |
 //! | is stuck, and others send by it | They try another loop after 100 ms, until it has taken what it was given (m). **Limit**: without another loop that has a queue they wait. |
-//! | is gone, also if its driver has ended and its host is kept (n) | Others read its queues, send without it, have its slots (b) and announce its addresses (h). What was a connection of its own meets a reset. |
+//! | is gone, also if its driver has ended and its host is kept (n) | Others read its queues, whoever looks first (q), send without it, have its slots (b) and announce its addresses (h). What was a connection of its own meets a reset. |
 //! | sends more than there is room for | What has arrived does not wait for it, queues are read between (o), and the loop sleeps until there is room (p). |
 //!
 //! Tests: (a) `steering::each_port_to_dial_from_has_one_loop`, and while the table changes `tables_that_change`; (b)
@@ -38,7 +38,8 @@
 //! `addresses::one_loop_probes_and_the_others_follow`; (i) `link_news`; (k) `xdp_queues_are_shared_out`, `moved_queues`; (l)
 //! `room_and_turns::a_full_ring_drops_and_counts`; (m) `room_and_turns::a_stuck_loop_keeps_nobody_from_sending` and its neighbour; (n)
 //! `a_host_without_a_driver_leaves_its_device`, `moved_queues::wake_the_loop_that_has_them`; (o)
-//! `room_and_turns::loops_that_send_much_leave_the_queue_its_turn`; (p) `room_and_turns::a_loop_sleeps_while_nothing_can_leave`.
+//! `room_and_turns::loops_that_send_much_leave_the_queue_its_turn`; (p) `room_and_turns::a_loop_sleeps_while_nothing_can_leave`; (q)
+//! `moved_queues::wait_for_no_loop_that_is_stuck`.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -72,6 +73,6 @@ mod uplinks;
 
 pub use anywire_tcp::{Cidr, Mac};
 
-pub use self::directory::{Reservation, ServiceError, Shards, TooManyLoops};
+pub use self::directory::{NoShard, Reservation, ServiceError, Shards};
 pub use self::shard::Shard;
 pub use self::shared_host::{HostOptions, JoinError, SharedHost, Watch};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use anywire_advice::Message;
 use anywire_stack::device::{Capabilities, Device};
 use anywire_stack::ip::Event;
-use anywire_stack::shards::{Mac, Shard, Shards};
+use anywire_stack::shards::{Mac, NoShard, Shard, Shards};
 use anywire_stack::tap::{self, AddressError, Tap};
 use anywire_stack::xdp::{self, Attachment, WantedMode, Xdp};
 use anywire_sys::interfaces::interface_with;
@@ -97,8 +97,13 @@ pub(super) fn join(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<(Sha
         let mut devices = settled(&name);
         user = User::among(&mut devices, device, mac)?;
         let parked = devices.get_mut(&name).map(|opened| mem::take(&mut opened.parked)).unwrap_or_default();
-        let queues = if parked.is_empty() { more_queues(device, &user.shards) } else { Ok(parked) };
-        shard = queues.and_then(|queues| user.shards.join(queues).map_err(io::Error::other));
+        let more = if parked.is_empty() { more_queues(device, &user.shards) } else { parked };
+        shard = match user.shards.join(more) {
+            // The loops that had them have ended.
+            Err(NoShard::NoQueue) => queues(device, user.shards.attachment())
+                .and_then(|all| user.shards.join(all).map_err(io::Error::other)),
+            joined => joined.map_err(io::Error::other),
+        };
     }
     // A user that is dropped here asks for the devices.
     Ok((shard?, user))
@@ -190,14 +195,10 @@ fn claim(device: &DeviceName<'_>) -> io::Result<Option<Claim>> {
 }
 
 /// What another loop gets of a device that is open: nothing if it has no more, since the first loop has all that there is.
-fn more_queues(device: &DeviceName<'_>, shards: &Shards) -> io::Result<Vec<Queue>> {
-    if shards.loops() == 0 {
-        // The loops that had them have ended.
-        return queues(device, shards.attachment());
-    }
+fn more_queues(device: &DeviceName<'_>, shards: &Shards) -> Vec<Queue> {
     let has_more = shards.attachment().is_none() && shards.capabilities().queues > 1;
     // One that somebody else has taken is none: this loop sends by the queue of another then.
-    Ok(if has_more { queues(device, None).unwrap_or_default() } else { Vec::new() })
+    if has_more { queues(device, None).unwrap_or_default() } else { Vec::new() }
 }
 
 /// A queue of a TAP device, or all queues of an interface.

@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use anywire_tcp::{Frames, Instant};
 
 use super::{FakeQueue, device, hears, join, nobodys, sends};
 use crate::device::{Capabilities, Device, DeviceCounters, Readiness};
-use crate::shards::Shard;
+use crate::shards::{NoShard, Shard};
 use crate::wait::{Polling, Waiter};
 
 #[test]
@@ -42,6 +44,66 @@ fn are_counted_once() {
     arrive(1);
     (9..11).for_each(|millis| drop(hears(&mut second, millis)));
     assert_eq!(count(&second), (7, 3));
+}
+
+/// A loop that is stuck has a queue that nobody else reads, and gets no more of them.
+#[test]
+fn wait_for_no_loop_that_is_stuck() {
+    let (shards, queues) = (device(), [(); 4].map(|()| FakeQueue::default()));
+    let _stuck = join(&shards, &queues[..1]);
+    let ends = join(&shards, &queues[1..3]);
+    let mut goes_on = join(&shards, &queues[3..]);
+    drop(ends);
+    (1..3).for_each(|number| queues[number].behind().arriving.push_back(nobodys(number as u8)));
+    let heard: Vec<_> = (0..6).flat_map(|_| hears(&mut goes_on, 1)).map(|frame| frame[0]).collect();
+    assert!(heard.contains(&1) && heard.contains(&2), "{heard:?}");
+}
+
+/// The last one closes them, before another loop may open them anew.
+#[test]
+fn are_closed_with_the_last_loop() {
+    /// A queue that somebody has open.
+    struct Open(FakeQueue, Arc<AtomicUsize>);
+
+    impl Drop for Open {
+        fn drop(&mut self) {
+            self.1.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Device for Open {
+        fn capabilities(&self) -> Capabilities {
+            self.0.capabilities()
+        }
+        fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+            self.0.receive(now, frames)
+        }
+        fn room(&self) -> usize {
+            self.0.room()
+        }
+        fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+            self.0.transmit(now, frames)
+        }
+        fn counters(&self) -> DeviceCounters {
+            self.0.counters()
+        }
+    }
+
+    let (shards, open) = (device(), Arc::<AtomicUsize>::default());
+    let another = || {
+        open.fetch_add(1, Ordering::Relaxed);
+        Box::new(Open(FakeQueue::default(), Arc::clone(&open))) as Box<dyn Device + Send>
+    };
+    assert_eq!(shards.join([]).expect_err("nobody sends for it"), NoShard::NoQueue);
+    let (first, second) = (shards.join([another()]).expect("room"), shards.join([another()]).expect("room"));
+    drop(first);
+    assert_eq!((shards.loops(), open.load(Ordering::Relaxed)), (1, 2), "the other one may look");
+    drop(second);
+    assert_eq!(open.load(Ordering::Relaxed), 0);
+    // It has decided that it sends by another, which has left meanwhile.
+    assert_eq!(shards.join([]).expect_err("nobody sends for it"), NoShard::NoQueue);
+    let alone = shards.join([another()]).expect("room");
+    assert!(alone.room() > 0, "it sends itself");
 }
 
 /// A queue with a descriptor: each datagram is a frame.
