@@ -93,7 +93,7 @@ impl Shards {
         secret: [u64; 2],
     ) -> Arc<Self> {
         let state = State {
-            steering: Arc::new(Steering::new(Key(secret))),
+            steering: Arc::new(Steering::new(Key::new(secret))),
             peers: Vec::new(),
             last: 0,
             given: Vec::new(),

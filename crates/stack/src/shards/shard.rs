@@ -82,7 +82,7 @@ impl Shard {
             departing: Rings::new(Arc::clone(&own), Direction::Out),
             own,
             queues,
-            steering: Arc::new(Steering::new(Key([0; 2]))),
+            steering: Arc::new(Steering::new(Key::new([0; 2]))),
             version: u64::MAX,
             sorts: false,
             early: EarlySyns::default(),

@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn of(members: std::ops::RangeInclusive<LoopNumber>) -> Steering {
-        let mut steering = Steering::new(Key([0x1234_5678_9abc_def1, 0x8765_4321_0fed_cba9]));
+        let mut steering = Steering::new(Key::new([1, 2]));
         members.for_each(|number| steering.join(number, true));
         steering
     }
