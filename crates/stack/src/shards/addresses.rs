@@ -1,21 +1,23 @@
 //! The addresses that the loops of a device share. One loop probes for each, announces and defends it; the others use it once it is
 //! ready. Which of them answers a neighbour that asks for it is the matter of [`Steering`](super::steering::Steering::answers).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anywire_tcp::Mac;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::time::Instant;
 
 use super::steering::LoopNumber;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct SharedAddresses {
-    /// Addresses that nobody on the link had when it was asked.
-    free: Mutex<HashSet<IpAddr>>,
+    /// Addresses that nobody on the link had when it was asked, which was then.
+    free: Mutex<HashMap<IpAddr, Instant>>,
     addresses: Mutex<HashMap<IpAddr, Shared>>,
     has_changed: Notify,
 }
@@ -49,18 +51,18 @@ pub(super) enum Step {
 }
 
 impl SharedAddresses {
-    /// Nobody on the link has this address, which need not be asked for again.
+    /// Nobody on the link has this address, which need not be asked for again for a while.
     pub(super) fn note_free(&self, ip: IpAddr) {
-        self.free().insert(ip);
+        self.free().insert(ip, Instant::now());
     }
 
     pub(super) fn is_free(&self, ip: IpAddr) -> bool {
-        self.free().contains(&ip)
+        self.free().get(&ip).is_some_and(|noted| noted.elapsed() < FREE_FOR)
     }
 
     /// The same, once: the next time it may have been given to somebody else meanwhile.
     pub(super) fn take_free(&self, ip: IpAddr) -> bool {
-        self.free().remove(&ip)
+        self.free().remove(&ip).is_some_and(|noted| noted.elapsed() < FREE_FOR)
     }
 
     /// A loop wants an address. `has_waited` says that it has been told to wait before.
@@ -129,7 +131,7 @@ impl SharedAddresses {
         self.has_changed.notify_waiters();
     }
 
-    fn free(&self) -> MutexGuard<'_, HashSet<IpAddr>> {
+    fn free(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
         // Nothing panics while the lock is held.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,6 +141,9 @@ impl SharedAddresses {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// How long nobody is taken to have an address that nobody had: a service that begins at once need not ask twice.
+const FREE_FOR: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -174,5 +179,17 @@ mod tests {
         assert_eq!(table.want(IP, 2, true), Step::Probe);
         table.give_up(IP, 2);
         assert_eq!(table.want(IP, 1, true), Step::Probe);
+    }
+
+    /// A service that begins long after it was bound asks anew.
+    #[tokio::test(start_paused = true)]
+    async fn an_address_is_free_for_a_while() {
+        let table = SharedAddresses::default();
+        for (seconds, is_free) in [(9, true), (11, false)] {
+            table.note_free(IP);
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            assert_eq!((table.is_free(IP), table.take_free(IP)), (is_free, is_free), "{seconds} s");
+            assert!(!table.take_free(IP), "it is taken once");
+        }
     }
 }

@@ -59,7 +59,7 @@ pub enum ServiceError {
     )]
     InUse(SocketAddr),
     /// All ports that may be chosen are in use.
-    #[error("no port is left to listen at{help}", help = Advice("name one below 49,152"))]
+    #[error("no port is left to listen at{help}", help = Advice("name one below 16,384"))]
     NoPort,
     /// As many loops listen there as the service is for.
     #[error(
@@ -183,7 +183,7 @@ impl Shards {
     }
 
     /// Nobody on the link has this address, as [`who_has`](crate::ip::who_has) has found a moment ago: the first loop that
-    /// [joins](super::SharedHost::join) it does not ask again.
+    /// [joins](super::SharedHost::join) it within ten seconds does not ask again.
     pub fn note_free(&self, address: IpAddr) {
         self.addresses.note_free(address);
     }

@@ -19,7 +19,7 @@
 //! | a router's question for groups (MLD) | all loops (g) | each loop, for the addresses that it announces |
 //! | another host's claim to an address of ours | all loops (g) | the loop that announces the address: it was the first to have it (h). **Limit**: not while that is stuck |
 //! | what is no packet, or for no address of ours | the loop that receives it | nobody: it is counted |
-//! | what becomes of the link | each loop by its first queue, and the loops that send by it (i) | - |
+//! | what becomes of the link | each loop by its first queue, and the loops that send by it, also those that come later (i) | - |
 //! | that the device is gone | all loops, whichever hears it (i) | - |
 //!
 //! | that loop | then |
