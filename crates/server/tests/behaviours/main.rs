@@ -93,6 +93,7 @@ mod odd_targets_find_their_answer;
 mod openapi_documents_are_valid;
 mod openapi_mistakes_stop_the_start;
 mod openapi_pages_need_nothing_else;
+mod pools_say_why_and_how_long;
 mod protobuf_messages_go_both_ways;
 mod refusals_are_worded_in_one_place;
 mod results_become_responses;
