@@ -63,11 +63,14 @@ impl Balancer {
         if let Some(source) = &balance.fault {
             return Err(Error::Via { source: source.clone() });
         }
-        let mut addresses = Vec::new();
+        let mut addresses: Vec<(Address, usize)> = Vec::new();
         for (priority, group) in balance.groups.iter().enumerate() {
             for address in group {
                 let address = if url.is_https() { over_tls(address)? } else { address.clone() };
-                addresses.push((address, priority));
+                // One that is named twice has one pool, which can tell of one health alone.
+                if !addresses.iter().any(|(known, _)| *known == address) {
+                    addresses.push((address, priority));
+                }
             }
         }
         Ok(Rc::new_cyclic(|this| {
@@ -234,8 +237,12 @@ impl Member {
         is_out
     }
 
-    /// Puts a call of which nothing was sent into the pool of another address. Gives it back if there is none that may do.
+    /// Puts a call of which nothing was sent into the pool of another address. Gives it back if there is none that may do, or if the call
+    /// itself has named the address.
     pub(crate) fn move_on(&self, mut job: Job, from: &Pool, now: Instant) -> Option<Job> {
+        if job.request.options.via.is_some() {
+            return Some(job);
+        }
         let Some((balancer, local)) = self.balancer.upgrade().and_then(|balancer| {
             let local = balancer.local.upgrade()?;
             Some((balancer, local))

@@ -42,17 +42,23 @@ impl Pool {
         self.submit(job);
     }
 
-    /// A dial has failed. Its call goes to another address, if there are several. Those behind it, too, if this address `is_out` now.
+    /// A dial has failed. Its call goes to another address, if there are several. Those behind it, too, if this address `is_out` now. A call
+    /// that names its wire shares this pool, and stays.
     pub(super) fn move_on(&self, job: Job, is_out: bool) -> Option<Job> {
         let Some(member) = self.member.get() else { return Some(job) };
         let left = member.move_on(job, self, precise());
-        // One that no other address takes waits for a dial here.
+        let mut stay = Vec::new();
         while is_out && let Some(job) = self.waiting.pop(Offer::Fresh) {
+            let is_of_wire = job.request.options.via.is_some();
             if let Some(job) = member.move_on(job, self, precise()) {
-                self.waiting.push_first(job);
-                break;
+                stay.push(job);
+                // What no other address takes waits for a dial here, and so do those behind it.
+                if !is_of_wire {
+                    break;
+                }
             }
         }
+        stay.into_iter().rev().for_each(|job| self.waiting.push_first(job));
         left
     }
 

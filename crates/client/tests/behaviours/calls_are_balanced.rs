@@ -27,6 +27,18 @@ fn counting(scheme: &str) -> (Peer, Arc<AtomicUsize>) {
     (peer, count)
 }
 
+fn counting_http2() -> (Peer, Arc<AtomicUsize>) {
+    let count = Arc::<AtomicUsize>::default();
+    let requests = Arc::clone(&count);
+    let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
+        while let Some(stream) = frames.request() {
+            requests.fetch_add(1, Ordering::SeqCst);
+            frames.answer(stream);
+        }
+    });
+    (peer, count)
+}
+
 fn call(client: &Client) -> Result<(), Error> {
     block_on(client.get(URL).send()).map(drop)
 }
@@ -304,4 +316,42 @@ fn a_fault_is_said_by_the_call() {
     assert!(matches!(call(&wrong), Err(Error::Via { .. })));
     let other = block_on(wrong.get("http://127.0.0.1:1/").send()).expect_err("nobody listens");
     assert!(other.is_connect(), "{other:?}");
+}
+
+/// A probe of one address, say, or a call to a leader: another machine is not what it asks for.
+#[test]
+fn a_call_that_names_its_wire_is_not_moved() {
+    for is_http2 in [false, true] {
+        let (good, count) = if is_http2 { counting_http2() } else { counting("tcp") };
+        let dead: anywire_wire::Address = DEAD.parse().expect("an address");
+        let (_loops, client) = client(1, |builder| {
+            let balance = Balance::over([dead.clone(), good.via().clone()]).eject_after(1).eject_for(HANG);
+            let version = if is_http2 { builder.http2_prior_knowledge() } else { builder.http1_only() };
+            version.balance("http://shop.example", balance)
+        });
+        // Its pool is one of several from here.
+        call(&client).expect("the other one answers");
+        let before = count.load(Ordering::SeqCst);
+        let calls: Vec<_> = (0..4).map(|_| client.get(URL).via(&dead).send()).collect();
+        for answer in crate::support::all(calls) {
+            let error = answer.expect_err("nobody is there");
+            assert!(matches!(error, Error::Connect { .. }), "{error:?}");
+        }
+        assert_eq!(count.load(Ordering::SeqCst), before);
+    }
+}
+
+#[test]
+fn an_address_that_is_named_twice_is_one() {
+    let (good, _count) = counting("tcp");
+    let dead: anywire_wire::Address = DEAD.parse().expect("an address");
+    let (_loops, client) = client(1, |builder| {
+        let balance = Balance::over([dead.clone(), dead.clone(), good.via().clone()]).round_robin();
+        builder.balance("http://shop.example", balance.eject_after(1).eject_for(HANG))
+    });
+    for _ in 0..12 {
+        call(&client).expect("the other one answers");
+    }
+    assert_eq!(client.counters().total().dial_failures, 1);
+    assert_eq!(block_on(client.address_counters()).len(), 2);
 }
