@@ -52,11 +52,20 @@ impl Store {
         now: SystemTime,
     ) -> Result<(), CookieRefused> {
         let cookie = Cookie::received(RequestUri::from(url), received, is_public_suffix, now)?;
+        self.forget_ended(&cookie.name, now);
         if !url.is_https() && self.hides_secure(&cookie) {
             return Err(CookieRefused::HidesSecure);
         }
         cookie.check_promises()?;
         self.insert(cookie, now)
+    }
+
+    /// Throws out those with this name that have ended. The rules speak of a store without them.
+    fn forget_ended(&mut self, name: &str, now: SystemTime) {
+        let has_ended = |Entry { cookie, .. }: &Entry| cookie.name == name && cookie.has_ended(now);
+        if self.domains.values().flatten().any(has_ended) {
+            self.retain_entries(|entry| !has_ended(entry));
+        }
     }
 
     /// Whether a cookie that came in clear text would be sent beside or before one that did not ("leave secure cookies alone").

@@ -394,3 +394,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_cookie_that_has_ended_stands_in_no_other_ones_way() {
+    let jar = CookieJar::new();
+    receive(&jar, "https://h.example/", "id=1; Secure; Max-Age=1").expect("a cookie");
+    let (http, https) = (url("http://h.example/"), url("https://h.example/"));
+    let refused = jar.receive(&http, b"id=2", now());
+    assert_eq!(refused, Err(CookieRefused::HidesSecure));
+    jar.receive(&http, b"id=2", later(10)).expect("the other one has ended");
+    assert_eq!(jar.header(&http, later(10)).as_deref(), Some("id=2"));
+    // Nor does it give its turn to a later one with its name.
+    let jar = CookieJar::new();
+    receive(&jar, "https://h.example/", "a=1; Max-Age=1").expect("a cookie");
+    receive(&jar, "https://h.example/", "b=1").expect("a cookie");
+    jar.receive(&https, b"a=2", later(10)).expect("a cookie");
+    assert_eq!(jar.header(&https, later(10)).as_deref(), Some("b=1; a=2"));
+}
