@@ -8,7 +8,7 @@ use std::time::Duration;
 use anywire_mux::Upgraded;
 use anywire_wire::Connection;
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, split};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -36,10 +36,11 @@ async fn carry(connection: Connection, caller: DuplexStream, patience: Duration)
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let read = from_caller.read(&mut buffer).await?;
-            if read == 0 {
-                break;
-            }
             let write = async {
+                if read == 0 {
+                    // With TLS this is a write, too.
+                    return to_peer.shutdown().await;
+                }
                 to_peer.write_all(&buffer[..read]).await?;
                 to_peer.flush().await
             };
@@ -52,8 +53,10 @@ async fn carry(connection: Connection, caller: DuplexStream, patience: Duration)
                     tell.send_replace(Upward::Flows);
                 }
             }
+            if read == 0 {
+                break;
+            }
         }
-        to_peer.shutdown().await?;
         tell.send_replace(Upward::HasEnded);
         Ok(())
     };
@@ -67,7 +70,9 @@ async fn carry(connection: Connection, caller: DuplexStream, patience: Duration)
             if read == 0 {
                 return to_caller.shutdown().await;
             }
-            to_caller.write_all(&buffer[..read]).await?;
+            if to_caller.write_all(&buffer[..read]).await.is_err() {
+                return discard(&mut from_peer, &mut upward, patience).await;
+            }
         }
     };
     tokio::try_join!(up, down).map(drop)
@@ -94,9 +99,41 @@ async fn gone(
             tokio::time::sleep(LOOK_EVERY).await;
             continue;
         }
-        // The peer may still take what the caller has sent before it left.
-        let is_stuck = *upward.borrow_and_update() == Upward::IsStuck;
-        if !is_stuck || timeout(patience, upward.changed()).await.is_err() {
+        return all_is_taken(upward, patience).await;
+    }
+}
+
+/// Drops what the peer says to a caller who has left, and fails once the peer has taken what the caller has sent before.
+async fn discard(
+    from_peer: &mut ReadHalf<Connection>,
+    upward: &mut watch::Receiver<Upward>,
+    patience: Duration,
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let dropped = async {
+        while from_peer.read(&mut buffer).await? > 0 {}
+        io::Result::Ok(())
+    };
+    tokio::select! {
+        // The end of the peer's direction is none of ours.
+        Err(error) = dropped => Err(error),
+        () = all_is_taken(upward, patience) => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Ready once the peer has taken all of a caller who has left, or nothing for `patience`.
+async fn all_is_taken(upward: &mut watch::Receiver<Upward>, patience: Duration) {
+    loop {
+        let state = *upward.borrow_and_update();
+        let is_over = match state {
+            Upward::HasEnded => true,
+            Upward::IsStuck => {
+                timeout(patience, upward.changed()).await.map_or(true, |changed| changed.is_err())
+            }
+            // It is stuck within a second, or ends.
+            Upward::Flows => upward.changed().await.is_err(),
+        };
+        if is_over {
             return;
         }
     }

@@ -106,41 +106,63 @@ fn a_peer_that_reads_nothing_keeps_none_whose_caller_has_left() {
     }
 }
 
-/// What the caller has sent before it left is the peer's, though that takes its time.
+/// What the caller has sent before it left is the peer's, though that takes its time, and whatever the peer says meanwhile.
 #[test]
 fn a_peer_that_reads_late_gets_all_of_a_caller_who_has_left() {
-    let scene = Simulated::new();
-    let (report, all) = std::sync::mpsc::channel();
-    let peer = scene.peer(move |mut line| {
-        let report = report.clone();
-        async move {
-            line.head().await;
-            line.say(SWITCH).await;
-            tokio::time::sleep(Duration::from_secs(10)).await;
-            let (mut bytes, mut count) = (vec![0; 10_000], 0);
-            while let Ok(read @ 1..) = line.connection.read(&mut bytes).await {
-                count += read;
-                tokio::time::sleep(Duration::from_millis(100)).await;
+    let versions = [false, true].into_iter().zip(VERSIONS);
+    for ((is_http2, version), talks) in versions.flat_map(|one| [(one, false), (one, true)]) {
+        let scene = Simulated::new();
+        let (report, all) = std::sync::mpsc::channel();
+        let peer = scene.peer(move |mut line| {
+            let report = report.clone();
+            async move {
+                let mut stream = 0;
+                if is_http2 {
+                    let Some(agreed) = agree(&mut line).await else { return };
+                    stream = agreed;
+                } else {
+                    line.head().await;
+                    line.say(SWITCH).await;
+                }
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                match (talks, is_http2) {
+                    (true, true) => drop(line.frame(DATA, 0, stream, b"tick").await),
+                    (true, false) => drop(line.say(b"tick").await),
+                    _ => {}
+                }
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                if is_http2 {
+                    line.frame(WINDOW_UPDATE, 0, stream, &[0, 16, 0, 0]).await;
+                    line.frame(WINDOW_UPDATE, 0, 0, &[0, 16, 0, 0]).await;
+                    let _ = report.send(heard(&mut line).await.len());
+                    return;
+                }
+                let (mut bytes, mut count) = (vec![0; 10_000], 0);
+                while let Ok(read @ 1..) = line.connection.read(&mut bytes).await {
+                    count += read;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                let _ = report.send(count);
             }
-            let _ = report.send(count);
-        }
-    });
-    let client = scene.client(|builder| builder.http1_only());
-    let written = scene.run(async move || {
-        let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
-        let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
-        let mut written = 0;
-        while let Ok(count) =
-            tokio::time::timeout(Duration::from_secs(1), upgraded.write(&[b'x'; 10_000])).await
-        {
-            written += count.expect("room");
-        }
-        drop(upgraded);
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(client.counters().total().active, 0);
-        written
-    });
-    assert_eq!(all.try_recv().expect("the peer has heard the end"), written);
+        });
+        let client = scene.client(version);
+        let written = scene.run(async move || {
+            let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+            let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+            let mut written = 0;
+            while let Ok(count) =
+                tokio::time::timeout(Duration::from_secs(1), upgraded.write(&[b'x'; 10_000])).await
+            {
+                written += count.expect("room");
+            }
+            drop(upgraded);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(client.counters().total().active, 0);
+            written
+        });
+        let heard = all.try_recv().expect("the peer has heard the end");
+        assert_eq!(heard, written, "HTTP/2: {is_http2}, talks: {talks}");
+    }
 }
 
 #[test]
