@@ -105,6 +105,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
         Error::Retried { attempts, source, .. } => {
             call(url, source).after(format_args!("; this was attempt {attempts}, the last one"))
         }
+        Error::Redirected { source, .. } => call(url, source),
         Error::Body(cause) => {
             calling(Code::Answer, &found(cause)).help("see the server's log and the network")
         }

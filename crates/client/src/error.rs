@@ -365,7 +365,18 @@ pub enum Error {
         /// There would have been more, if so many calls to this origin had not been repeated before:
         /// [`Retries::budget_percent`](crate::Retries::budget_percent).
         is_budget_spent: bool,
+        /// The peer may have acted on an attempt before the last one.
+        was_sent: bool,
         /// The error of the last one.
+        source: Box<Self>,
+    },
+    /// The call was [led on](crate::Redirects), so a peer has acted on it, and nothing was sent to where it was led. An error that knows
+    /// itself whether something was sent stands alone, and says so. Fault as that of the source.
+    #[error("could not go on behind a redirect{help}", help = Advice(advice_when_lost(true)))]
+    Redirected {
+        /// The hops that were answered.
+        hops: usize,
+        /// Why it could not go on.
         source: Box<Self>,
     },
     /// The request cannot be signed, which is the fault of the caller, or the signature or digest of its response does not count,
@@ -452,12 +463,52 @@ impl Error {
         Self::Custom(error.into())
     }
 
-    /// The error of a call that was sent so many times.
-    pub(crate) fn after(self, attempts: u32) -> Self {
+    /// The error of a call that was sent so many times. `was_sent`: the peer may have acted on an attempt before the last one.
+    pub(crate) fn after(mut self, attempts: u32, was_sent: bool) -> Self {
         match self {
             Self::Retried { .. } => self,
             _ if attempts == 1 => self,
-            error => Self::Retried { attempts, is_budget_spent: false, source: Box::new(error) },
+            _ => {
+                if was_sent {
+                    self.set_sent();
+                }
+                Self::Retried { attempts, is_budget_spent: false, was_sent, source: Box::new(self) }
+            }
+        }
+    }
+
+    /// The error of a call that so many redirects have led here, whose peers have acted on it.
+    pub(crate) fn behind_hops(mut self, hops: usize) -> Self {
+        if hops == 0 || self.may_have_been_processed() {
+            return self;
+        }
+        self.set_sent();
+        match self.may_have_been_processed() {
+            true => self,
+            false => Self::Redirected { hops, source: Box::new(self) },
+        }
+    }
+
+    /// Has it say that something of the call was sent, if it says anything about that.
+    fn set_sent(&mut self) {
+        match self {
+            Self::Retried { was_sent, source, .. } => {
+                *was_sent = true;
+                source.set_sent();
+            }
+            Self::RequestBody { sent, .. }
+            | Self::RequestHead { sent, .. }
+            | Self::Shutdown { sent }
+            | Self::Connect { sent, .. }
+            | Self::Proxy { sent, .. }
+            | Self::Loop { sent, .. }
+            | Self::Timeout { sent, .. }
+            | Self::ClosedByPeer { sent, .. }
+            | Self::Stream { sent, .. }
+            | Self::GoAway { sent, .. }
+            | Self::Http2 { sent, .. }
+            | Self::Io { sent, .. } => *sent = true,
+            _ => {}
         }
     }
 

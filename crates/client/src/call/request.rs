@@ -168,9 +168,10 @@ impl CallRequest {
         self
     }
 
-    /// The same for another attempt. `error` is what the call is told if the budget of retries allows none.
-    pub(crate) fn as_retry(mut self: Box<Self>, attempts: u32, error: Error) -> Box<Self> {
-        let spent = Error::Retried { attempts, is_budget_spent: true, source: Box::new(error) };
+    /// The same for another attempt. `error` is what the call is told if the budget of retries allows none, and `was_sent` whether the peer
+    /// may have acted on an attempt.
+    pub(crate) fn as_retry(mut self: Box<Self>, attempts: u32, error: Error, was_sent: bool) -> Box<Self> {
+        let spent = Error::Retried { attempts, is_budget_spent: true, was_sent, source: Box::new(error) };
         self.retry_of = Some(Box::new(spent));
         self.sent_to = None;
         self

@@ -23,6 +23,7 @@ mod sign;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use interceptor::{Interceptor, Next};
 pub use redirect::{FollowHook, Hop, RedirectFault, RedirectTarget, Redirects};
@@ -55,21 +56,22 @@ pub(crate) fn call(client: ClientRef, mut request: Box<CallRequest>) -> Calling 
 #[cold]
 pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Box<Reply>> {
     let config_for = |request| client.inner().config_for(request);
-    let goes_on = match &reply {
-        Ok(response) => response.request().is_some_and(|request| {
+    let (wait, redirects) = match &reply {
+        Ok(response) => response.request().map_or((None, false), |request| {
             let config = config_for(request);
-            redirect::applies(&config.redirects_of(request), response)
-                || config.retries_of(request).after_status(request, response, 1).is_some()
+            let wait = config.retries_of(request).after_status(request, response, 1);
+            (wait, redirect::applies(&config.redirects_of(request), response))
         }),
         Err(unanswered) => match &unanswered.request {
             Some(request) => {
-                config_for(request).retries_of(request).after_error(request, &unanswered.error, 1).is_some()
+                let config = config_for(request);
+                (config.retries_of(request).after_error(request, &unanswered.error, 1), false)
             }
-            None => false,
+            None => (None, false),
         },
     };
-    match goes_on {
-        true => Ok(Box::pin(follow(client.clone(), Hopping::Answered(Box::new(reply))))),
+    match wait.is_some() || redirects {
+        true => Ok(Box::pin(follow(client.clone(), Hopping::Answered(Box::new(reply), wait)))),
         false => Err(Box::new(reply)),
     }
 }
@@ -77,15 +79,16 @@ pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Box<
 /// Where a hop begins.
 enum Hopping {
     Request(Box<CallRequest>),
-    /// Behind its first attempt.
-    Answered(Box<Reply>),
+    /// Behind its first attempt, and the pause until the next one, if there is to be one. A hook has been asked, which may count.
+    Answered(Box<Reply>, Option<Duration>),
 }
 
 /// Follows redirects, and repeats attempts within each hop.
 async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> {
     let mut history = Vec::new();
     loop {
-        let mut response = carry_hop(&client, hop).await?;
+        let carried = carry_hop(&client, hop).await;
+        let mut response = carried.map_err(|error| error.behind_hops(history.len()))?;
         let Some(request) = response.take_request() else { return Ok(response.with_history(history)) };
         let config = client.inner().config_for(&request);
         let redirects = config.redirects_of(&request);
@@ -120,29 +123,30 @@ async fn carry_hop(client: &ClientRef, hop: Hopping) -> Result<Response, Error> 
 
 /// Makes attempts until one is final.
 async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
-    let (mut attempts, mut answered) = (1, None);
-    let mut reply = match hop {
-        Hopping::Answered(reply) => *reply,
-        Hopping::Request(request) => attempt(client, request).await,
+    // `was_sent`: the peer may have acted on an attempt before the present one.
+    let (mut attempts, mut answered, mut was_sent) = (1, None, false);
+    let (mut reply, mut decided) = match hop {
+        Hopping::Answered(reply, wait) => (*reply, Some(wait)),
+        Hopping::Request(request) => (attempt(client, request).await, None),
     };
     loop {
         let config_for = |request: &CallRequest| client.inner().config_for(request);
+        let decided = decided.take();
         let (request, wait) = match reply {
             Ok(mut response) => {
                 let Some(request) = response.take_request() else { return Ok(response) };
-                match config_for(&request).retries_of(&request).after_status(&request, &response, attempts) {
-                    Some(wait) => {
-                        let spent =
-                            Error::Status { url: response.url().to_string(), status: response.status() };
-                        let kept = Box::new(request.again());
-                        let config = config_for(&request);
-                        let late = pause(client, config.timeouts.drain);
-                        let response = response.drain(config.limits.drain_bytes, late).await;
-                        answered = response.map(|response| response.with_request(kept));
-                        (request.as_retry(attempts, spent), wait)
-                    }
-                    None => return Ok(response.with_request(request)),
-                }
+                let wait = decided.unwrap_or_else(|| {
+                    config_for(&request).retries_of(&request).after_status(&request, &response, attempts)
+                });
+                let Some(wait) = wait else { return Ok(response.with_request(request)) };
+                was_sent = true;
+                let spent = Error::Status { url: response.url().to_string(), status: response.status() };
+                let kept = Box::new(request.again());
+                let config = config_for(&request);
+                let late = pause(client, config.timeouts.drain);
+                let response = response.drain(config.limits.drain_bytes, late).await;
+                answered = response.map(|response| response.with_request(kept));
+                (request.as_retry(attempts, spent, was_sent), wait)
             }
             Err(unanswered) => {
                 let Unanswered { error, request } = *unanswered;
@@ -152,11 +156,13 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 {
                     return Ok(response);
                 }
-                let Some(request) = request else { return Err(error.after(attempts)) };
-                match config_for(&request).retries_of(&request).after_error(&request, &error, attempts) {
-                    Some(wait) => (request.as_retry(attempts, error), wait),
-                    None => return Err(error.after(attempts)),
-                }
+                let Some(request) = request else { return Err(error.after(attempts, was_sent)) };
+                let wait = decided.unwrap_or_else(|| {
+                    config_for(&request).retries_of(&request).after_error(&request, &error, attempts)
+                });
+                let Some(wait) = wait else { return Err(error.after(attempts, was_sent)) };
+                was_sent |= error.may_have_been_processed();
+                (request.as_retry(attempts, error, was_sent), wait)
             }
         };
         attempts += 1;

@@ -14,7 +14,7 @@ impl Error {
     /// Who can mend it.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Retried { source, .. } => source.fault(),
+            Self::Retried { source, .. } | Self::Redirected { source, .. } => source.fault(),
             Self::Redirect { fault: RedirectFault::TooMany(_), .. } => Fault::Limit,
             Self::Redirect { fault: RedirectFault::BodyIsGone, .. } | Self::Custom(_) => Fault::Caller,
             Self::Redirect { .. } => Fault::Peer,
@@ -132,7 +132,7 @@ impl Error {
     pub fn kind(&self) -> &'static str {
         match self {
             _ if self.is_timeout() => "timeout",
-            Self::Retried { .. } => self.last().kind(),
+            Self::Retried { .. } | Self::Redirected { .. } => self.last().kind(),
             Self::Connect { .. } if self.phase() == Some(Phase::Resolve) => "resolve",
             Self::Connect { .. } if self.is_handshake() => "handshake",
             Self::Connect { .. } => "connect",
@@ -155,14 +155,15 @@ impl Error {
     pub fn attempts(&self) -> u32 {
         match self {
             Self::Retried { attempts, .. } => *attempts,
+            Self::Redirected { source, .. } => source.attempts(),
             _ => 1,
         }
     }
 
-    /// The error of the last attempt: itself without [retries](crate::Retries).
+    /// The error of the last attempt: itself without [retries](crate::Retries) and [hops](Self::Redirected).
     pub fn last(&self) -> &Self {
         match self {
-            Self::Retried { source, .. } => source.last(),
+            Self::Retried { source, .. } | Self::Redirected { source, .. } => source.last(),
             _ => self,
         }
     }
@@ -237,11 +238,12 @@ impl Error {
         }
     }
 
-    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe
-    /// only if doing it twice is. Nobody knows what an [interceptor](Self::Custom) has done before it failed, so it may have.
+    /// Whether a peer may have acted on the call, because a byte of it was sent: in the last attempt or an earlier one, or in a hop whose
+    /// redirect led to another URL. If so, sending it again is safe only if doing it twice is. Nobody knows what an [interceptor](Self::Custom) has done before it failed, so it may have.
     pub fn may_have_been_processed(&self) -> bool {
         match self {
-            Self::Retried { source, .. } => source.may_have_been_processed(),
+            Self::Retried { was_sent, source, .. } => *was_sent || source.may_have_been_processed(),
+            Self::Redirected { .. } => true,
             Self::RequestBody { sent, .. }
             | Self::RequestHead { sent, .. }
             | Self::Shutdown { sent }

@@ -496,3 +496,19 @@ fn nothing_is_sent_again_behind_an_interim_response() {
         }
     }
 }
+
+#[test]
+fn a_hook_is_asked_once_about_each_failure() {
+    for is_intercepted in [false, true] {
+        let peer = Peer::answering(wire("tcp"), "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n");
+        let asked = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&asked);
+        let when = move |_: &anywire_client::Failure<'_>| count.fetch_add(1, Ordering::SeqCst) < 100;
+        let retries = Retries { max: 1, when: Some(Arc::new(when)), ..eager() };
+        let builder = builder().retries(retries);
+        let client = if is_intercepted { builder.intercept(pass) } else { builder }.build();
+        let response = block_on(client.get(peer.url("/")).send()).expect("the second response");
+        assert_eq!((response.status().as_u16(), client.counters().total().retried), (503, 1));
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "intercepted: {is_intercepted}");
+    }
+}

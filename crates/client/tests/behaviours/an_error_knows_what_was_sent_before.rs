@@ -1,0 +1,110 @@
+//! Whoever asks an error whether the call may be repeated hears of all that was sent for it: in earlier attempts, and in the hops that have led
+//! to the last one.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anywire_advice::Chain;
+use anywire_client::{ClientBuilder, Error, Limits, Retries};
+
+use crate::support::bytes_of_http2::{END_HEADERS, END_STREAM, HEADERS, literals};
+use crate::support::{OK, Peer, block_on, builder, eventually, poll_once, wire};
+
+/// Nobody listens there.
+const CLOSED: &str = "http://127.0.0.1:1/orders/7";
+
+/// A peer that has done what a POST asks for, and says where its result is.
+fn done(location: String, is_http2: bool) -> Peer {
+    if is_http2 {
+        return Peer::of_http2(wire("tcp"), move |mut frames, _| {
+            while let Some(stream) = frames.request() {
+                let head = literals(&[(":status", "303"), ("location", &location)]);
+                frames.say(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+            }
+        });
+    }
+    Peer::start(wire("tcp"), move |mut talk| {
+        while talk.request().is_some() {
+            talk.say(format!("HTTP/1.1 303 See Other\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"));
+        }
+    })
+}
+
+fn version(builder: ClientBuilder, is_http2: bool) -> ClientBuilder {
+    if is_http2 { builder.http2_prior_knowledge() } else { builder.http1_only() }
+}
+
+fn says_so(error: &Error) {
+    assert!(error.may_have_been_processed(), "{error:?}");
+    let text = Chain(error).to_string();
+    assert!(!text.contains("nothing was sent"), "{text}");
+}
+
+#[test]
+fn a_hop_that_was_answered_was_sent() {
+    for is_http2 in [false, true] {
+        let peer = done(CLOSED.to_owned(), is_http2);
+        let client = version(builder(), is_http2).build();
+        let error =
+            block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("nobody is there");
+        assert!(matches!(error.last(), Error::Connect { .. }), "{error:?}");
+        says_so(&error);
+    }
+}
+
+#[test]
+fn an_error_that_says_nothing_of_it_is_told_behind_its_hops() {
+    let silent = Peer::start(wire("tcp"), |mut talk| {
+        talk.request();
+        talk.wait_for_end();
+    });
+    let peer = done(silent.url("/orders/7"), false);
+    let limits = Limits { connections_per_origin: 1, queue_per_origin: 0, ..Limits::default() };
+    let client = builder().http1_only().limits(limits).build();
+    let mut before = client.get(silent.url("/")).send();
+    assert!(poll_once(&mut before).is_pending());
+    eventually("it has the connection", || client.counters().total().active == 1);
+    let error = block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("no room");
+    assert!(matches!(error, Error::Redirected { hops: 1, .. }), "{error:?}");
+    assert!(matches!(error.last(), Error::QueueFull { .. }), "{error:?}");
+    assert_eq!((error.kind(), error.attempts()), ("limit", 1));
+    assert_eq!(error.fault(), error.last().fault());
+    says_so(&error);
+    // The same of a call that went there at once: nothing was sent.
+    let error = block_on(client.post(silent.url("/orders/7")).send()).expect_err("no room");
+    assert!(matches!(error, Error::QueueFull { .. }) && !error.may_have_been_processed(), "{error:?}");
+}
+
+#[test]
+fn an_attempt_that_was_sent_is_known_to_the_last_one() {
+    for (is_http2, is_answered) in [(false, false), (true, false), (false, true)] {
+        let peer = match is_http2 {
+            true => Peer::of_http2(wire("tcp"), |mut frames, _| {
+                frames.request();
+            }),
+            false => Peer::start(wire("tcp"), move |mut talk| {
+                if talk.request().is_some() && is_answered {
+                    talk.say(OK.replace("200 OK", "503 Busy\r\nconnection: close"));
+                }
+            }),
+        };
+        let url = peer.url("/");
+        let peer = Mutex::new(Some(peer));
+        // The peer has gone when the next attempt comes.
+        let leaves = move |_: &anywire_client::Failure<'_>| {
+            peer.lock().expect("no panic").take();
+            true
+        };
+        let retries = Retries {
+            max: 1,
+            first_pause: Duration::ZERO,
+            when: Some(Arc::new(leaves)),
+            ..Retries::default()
+        };
+        let client = version(builder(), is_http2).retries(retries).build();
+        let error = block_on(client.put(url).body("tea").send()).expect_err("no answer");
+        assert_eq!(error.attempts(), 2, "{error:?}");
+        assert!(error.is_connect(), "{error:?}");
+        says_so(&error);
+    }
+}
