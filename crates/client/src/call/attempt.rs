@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anywire_http::Method;
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
 use tokio::sync::oneshot;
@@ -98,9 +99,12 @@ impl Drop for Attempt {
     }
 }
 
-/// Waits on a loop of the client, because the thread that waits may have no timer.
+/// Waits on a loop of the client, because the thread that waits may have no timer. A loop has one, whoever else takes no more.
 pub(crate) async fn pause(client: &ClientRef, pause: Duration) {
     let inner = client.inner();
+    if inner.current_loop().is_some() {
+        return tokio::time::sleep(pause).await;
+    }
     let Ok(loops) = inner.loops() else { return };
     let waits =
         loops.list[inner.next_loop(loops, loops.list.len())].handle.spawn(move || tokio::time::sleep(pause));
@@ -169,27 +173,32 @@ fn submit(
 ) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
-    let started = *request.started.get_or_insert(now);
+    request.started.get_or_insert(now);
     let inner = local.inner();
-    let acquire = if inner.origins().is_used() {
-        // A redirect, a rule or an interceptor may have led it to this origin.
-        let config = inner.config_of(request.url.origin());
-        if let Err(error) = request.come_under(&config) {
-            let _ = reply.send(Err(error.into()));
-            return;
-        }
-        config.timeouts.acquire
-    } else {
-        inner.config().timeouts.acquire
-    };
-    let seen = local.see(&request, now);
-    local.submit(Job {
+    // An interceptor may have made it one: see `Call::send`.
+    if request.method == Method::CONNECT {
+        let _ = reply.send(Err(Error::Tunnel.into()));
+        return;
+    }
+    let mut job = job(request, reply, spread, now);
+    // A redirect, a rule or an interceptor may have led it to this origin.
+    if let Err(error) = job.come_under(inner) {
+        return job.give_up(error);
+    }
+    job.seen = local.see(&job.request, now);
+    local.submit(job);
+}
+
+/// A call that is submitted `now`, and comes under the options of its origin next.
+fn job(request: Box<CallRequest>, reply: oneshot::Sender<Reply>, spread: Spread, now: Instant) -> Job {
+    let started = request.started.unwrap_or(now);
+    Job {
         at: now,
         total_until: clock::after(started, request.options.total_timeout),
         stream_until: Some(request.options.stream_total_timeout)
             .filter(|limit| *limit != Duration::MAX)
             .map(|limit| clock::after(started, limit)),
-        acquire_until: clock::after(now, acquire),
+        acquire_until: now,
         may_borrow: spread.may_borrow,
         loops_left: spread.loops_left,
         resent: false,
@@ -197,10 +206,10 @@ fn submit(
         negotiated: None,
         refusals: 0,
         is_alone: false,
-        seen,
+        seen: None,
         request,
         reply: Some(reply),
-    });
+    }
 }
 
 /// A call that is with a loop.
@@ -235,7 +244,6 @@ enum State {
 
 #[cfg(test)]
 mod tests {
-    use anywire_http::Method;
     use anywire_loops::Loops;
 
     use super::*;
@@ -272,6 +280,12 @@ mod tests {
             let submits =
                 move || async move { submit(&LoopPools::on_this_loop(&shared, 0), request, reply, spread) };
             loops.get(0).spawn(submits).wait().expect("no panic");
+            let unanswered = response.blocking_recv().expect("it is told").expect_err("it is shut down");
+            assert!(matches!(unanswered.error, Error::Shutdown { sent: false }), "{:?}", unanswered.error);
+            // Or another loop has passed it on.
+            let (request, reply, response) = call();
+            let job = job(request, reply, spread, precise());
+            LoopPools::pass_on(&inner, 0, job);
             let unanswered = response.blocking_recv().expect("it is told").expect_err("it is shut down");
             assert!(matches!(unanswered.error, Error::Shutdown { sent: false }), "{:?}", unanswered.error);
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anywire_http::{ResponseHead, StatusCode, body};
+use anywire_loops::clock;
 use anywire_wire::{DialLog, Negotiated};
 use tokio::sync::oneshot;
 
@@ -14,6 +15,7 @@ use crate::Error;
 use crate::call::attempt::{Reply, Unanswered};
 use crate::call::request::CallRequest;
 use crate::call::response::StreamState;
+use crate::client::inner::Inner;
 use crate::observe::Seen;
 use crate::pool::context::LoopContext;
 
@@ -55,6 +57,20 @@ impl Job {
     #[inline]
     pub(crate) fn seen(&mut self) -> Option<&mut Seen> {
         self.seen.as_deref_mut()
+    }
+
+    /// Has the options that its origin has now, unless the call has some of its own: it may have been led there, or waits since before they
+    /// were set. The wait for a connection has counted since `at`.
+    pub(crate) fn come_under(&mut self, inner: &Inner) -> Result<(), Error> {
+        let acquire = if inner.origins().is_used() {
+            let config = inner.config_of(self.request.url.origin());
+            self.request.come_under(&config)?;
+            config.timeouts.acquire
+        } else {
+            inner.config().timeouts.acquire
+        };
+        self.acquire_until = clock::after(self.at, acquire);
+        Ok(())
     }
 
     /// It goes out once more.

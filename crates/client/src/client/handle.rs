@@ -13,7 +13,8 @@ use crate::pool::loop_pools::LoopPools;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Calls that were cut at the deadline.
+    /// Calls that were under way at the deadline, and cut. Those count whose callers had left, too, if their connections were still reading
+    /// their responses or they were still in a queue.
     pub calls_cut: usize,
 }
 

@@ -75,7 +75,8 @@ counters! {
     Counter resolve_failures,
     /// Requests that went out on a connection that had already served one.
     Counter reused,
-    /// Requests that were sent again after their reused connection turned out dead.
+    /// Requests that went out once more within their attempt, because none was processed: their reused connection turned out
+    /// dead, an HTTP/2 peer refused them or left before, a peer wanted no body that waits (417), or they were displaced.
     Counter resent,
     /// Requests that went out behind others on their way, by a [`Pipelining`](crate::Pipelining).
     Counter pipelined,

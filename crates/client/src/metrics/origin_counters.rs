@@ -19,7 +19,8 @@ pub struct OriginCounters {
     pub dialing: usize,
     /// Calls that wait for a connection now.
     pub waiting: usize,
-    /// Attempts of calls that reached a pool.
+    /// Attempts of calls that reached a pool. One that moves on to another address of a [`Balance`](crate::Balance) counts at each; one that
+    /// goes out once more at the same address ([`Counters::resent`](crate::Counters::resent)) counts once.
     pub attempts: u64,
     /// Those of them that were made by [`Retries`](crate::Retries).
     pub retries: u64,

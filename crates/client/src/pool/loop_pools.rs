@@ -127,19 +127,25 @@ impl LoopPools {
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
     pub(crate) fn submit(self: &Rc<Self>, job: Job) {
         self.context.cells.requests.add(1);
+        self.accept(job);
+    }
+
+    /// The same of a call that has counted, perhaps on another loop.
+    fn accept(self: &Rc<Self>, job: Job) {
+        let sent = job.sent;
         if !self.inner().runs(self.index()) {
             // From the destructor of a task: a connection that is idle still would never get to it.
-            return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
+            return job.fail(Error::Loop { source: TaskError::Stopped, sent });
         }
         if self.inner().is_shut_down(self.index()) {
             // It was on its way here meanwhile.
-            return job.fail(Error::Shutdown { sent: false });
+            return job.fail(Error::Shutdown { sent });
         }
         // As another attempt, or a loop of the caller's, asks whose time is over: nothing is sent whose response cannot be awaited.
         if job.total_until <= job.at {
             self.context.cells.count_timeout(Phase::Total);
             let (origin, limit) = (job.request.origin(), job.request.options.total_timeout);
-            return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
+            return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent });
         }
         self.place(job);
     }
@@ -318,6 +324,10 @@ impl LoopPools {
         for mut job in waiting {
             // It is here already, though other loops may have got connections.
             job.may_borrow = true;
+            if let Err(error) = job.come_under(self.inner()) {
+                job.fail(error);
+                continue;
+            }
             let owner = self.owner_of(&job);
             if owner == self.index() {
                 self.place(job);
@@ -331,7 +341,7 @@ impl LoopPools {
     /// Gives a call to the pool of another loop, in its next turn.
     fn place_on(inner: &Arc<Inner>, index: usize, job: Job) {
         let shared = Arc::clone(inner);
-        inner.on_loop(index, move || Self::on_this_loop(&shared, index).place(job));
+        inner.on_loop(index, move || Self::on_this_loop(&shared, index).accept(job));
     }
 
     /// Gives a call that loop `from` has no room for to the next one that owns connections to its origin, and runs.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::simulated::Simulated;
 use crate::support::{
     AnyWire, HANG, OK, Peer, all, block_on, client, eventually, on_each_wire, on_four_wires_at_a_time,
     on_token, wire,
@@ -352,4 +353,40 @@ fn a_call_that_finds_new_options_is_one_attempt() {
     calls.join().expect("no panic").into_iter().for_each(|answer| drop(answer.expect("an answer")));
     let counters = block_on(client.origins()).remove(&peer.url("")).expect("it was called");
     assert_eq!((counters.attempts, client.counters().total().requests), (3, 3));
+}
+
+#[test]
+fn a_call_that_waits_comes_under_the_new_deadlines() {
+    let scene = Simulated::new();
+    let (report, heads) = std::sync::mpsc::channel();
+    let peer = scene.peer(move |mut line| {
+        let report = report.clone();
+        async move {
+            let first = line.head().await.is_some();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if first {
+                line.say(OK).await;
+            }
+            // It says nothing to the second one.
+            if let Some(head) = line.head().await {
+                let _ = report.send(head);
+            }
+            line.wait_for_end().await;
+        }
+    });
+    let client = scene.client(|builder| builder.http1_only().limits(limits(1)));
+    scene.run(async move || {
+        let call = || anywire_loops::spawn(client.get("http://peer.example/").via(peer.via()).send());
+        let (first, second) = (call(), call());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(client.counters().total().waiting, 1);
+        let timeouts = Timeouts { read: Duration::from_millis(100), ..Timeouts::default() };
+        let options = OriginOptions::default().limits(limits(1)).timeouts(timeouts).keep_alive(false);
+        client.set_origin_options("http://peer.example/", &options).expect("an origin");
+        first.await.expect("no panic").expect("an answer");
+        let error = second.await.expect("no panic").expect_err("silence");
+        let limit = Duration::from_millis(100);
+        assert!(matches!(error, Error::Timeout { limit: new, .. } if new == limit), "{error:?}");
+    });
+    let _ = heads;
 }

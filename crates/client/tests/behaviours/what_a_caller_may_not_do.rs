@@ -1,7 +1,7 @@
 //! A call that cannot be made is refused before anything is sent, with the reason.
 
 use crate::support::{OK, Peer, block_on, client, on_each_wire, wire};
-use anywire_client::{Error, Fault, UrlError};
+use anywire_client::{CallRequest, ClientBuilder, Error, Fault, Next, Response, UrlError};
 use anywire_http::{Method, Request};
 
 #[test]
@@ -96,5 +96,26 @@ fn a_request_keeps_its_connection_close_and_not_its_length() {
             Request::get(&peer.url("/")).header("connection", "close").header("content-length", "7");
         block_on(client.send(request)).expect("an answer");
         assert_eq!(peer.accepted(), round);
+    }
+}
+
+#[test]
+fn an_interceptor_makes_no_tunnel_either() {
+    async fn tunnels(mut request: CallRequest, next: Next) -> Result<Response, Error> {
+        request.set_method(Method::CONNECT);
+        next.call(request).await
+    }
+    for is_http2 in [false, true] {
+        let peer = Peer::answering(wire("tcp"), OK);
+        let version = |builder: ClientBuilder| {
+            if is_http2 { builder.http2_prior_knowledge() } else { builder.http1_only() }
+        };
+        let (_one, outer) = client(1, |builder| version(builder).intercept(tunnels));
+        let (_two, inner) = client(1, |builder| version(builder).intercept_attempts(tunnels));
+        for client in [outer, inner] {
+            let error = block_on(client.get(peer.url("/")).send()).expect_err("no call");
+            assert!(matches!(error, Error::Tunnel), "{error:?}");
+        }
+        assert_eq!(peer.accepted(), 0);
     }
 }
