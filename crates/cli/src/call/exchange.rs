@@ -126,12 +126,15 @@ impl Plan {
         so_far.facts().answered(&response);
         let options = &self.call.response;
         let status = response.status();
+        // Before `--fail` is asked: the status of this response is 416, and nothing has failed.
+        if resume.as_ref().is_some_and(|resume| resume.is_whole(status, response.headers())) {
+            return Ok(());
+        }
         let is_failure = (options.fail || options.fail_with_body) && status.as_u16() >= 400;
         let wants_body = !is_failure || options.fail_with_body;
         let from = match resume {
             Some(resume) if wants_body => {
                 match resume.judge(status, response.headers(), response.length())? {
-                    Verdict::Complete => return Ok(()),
                     Verdict::Append => Some(resume.from()),
                     Verdict::Anew => {
                         self.say(format_args!("it has changed there: {} is written anew", place.name()));

@@ -28,8 +28,6 @@ pub(super) enum Verdict {
     Append,
     /// Its body takes the place of what is there.
     Anew,
-    /// Nothing is missing.
-    Complete,
 }
 
 impl Resume {
@@ -57,7 +55,14 @@ impl Resume {
             .collect()
     }
 
-    /// Whether the response has the rest, or what else.
+    /// Whether the response says that nothing is missing (RFC 9110 section 15.5.17).
+    pub(super) fn is_whole(&self, status: StatusCode, headers: &Headers) -> bool {
+        let range = headers.get("content-range").and_then(ContentRange::parse);
+        status == StatusCode::RANGE_NOT_SATISFIABLE
+            && range == Some(ContentRange::Unsatisfied { whole: self.from })
+    }
+
+    /// Whether the response to a file that is not whole has the rest, or what else.
     pub(super) fn judge(
         &self,
         status: StatusCode,
@@ -88,7 +93,6 @@ impl Resume {
             StatusCode::OK if self.validator.is_some() => Ok(Verdict::Anew),
             StatusCode::OK => Err(refused("the server sends no parts")),
             StatusCode::RANGE_NOT_SATISFIABLE => match range {
-                Some(ContentRange::Unsatisfied { whole }) if whole == self.from => Ok(Verdict::Complete),
                 Some(ContentRange::Unsatisfied { whole }) => {
                     Err(refused(&format!("the file has {} bytes, and there it has {whole}", self.from)))
                 }
@@ -205,8 +209,22 @@ mod tests {
         assert_eq!(judged(part, &[("content-range", "bytes 10-14/15")], Some(6)), (None, None));
         assert_eq!(judged(part, &[], None), (None, None));
         assert_eq!(judged(ok, &[], None), (Some(Verdict::Anew), None));
-        assert_eq!(judged(beyond, &[("content-range", "bytes */10")], None), both(|| Verdict::Complete));
-        assert_eq!(judged(beyond, &[("content-range", "bytes */11")], None), (None, None));
+        for (status, field, is_whole) in [
+            (beyond, "bytes */10", true),
+            (beyond, "bytes */11", false),
+            (beyond, "items */10", false),
+            (StatusCode::NOT_FOUND, "bytes */10", false),
+        ] {
+            let fields = [("content-range", field)];
+            for validator in [None, Some("\"a\"")] {
+                let found = resume(validator).is_whole(status, &headers(&fields));
+                assert_eq!(found, is_whole, "{status} {field}");
+            }
+            if !is_whole {
+                assert_eq!(judged(status, &fields, None), (None, None), "{status} {field}");
+            }
+        }
+        assert!(!resume(None).is_whole(beyond, &headers(&[])));
         assert_eq!(judged(StatusCode::NOT_FOUND, &[], None), (None, None));
         let later =
             &[("content-range", "bytes 10-14/15"), ("last-modified", "Sun, 06 Nov 1994 08:49:38 GMT")];

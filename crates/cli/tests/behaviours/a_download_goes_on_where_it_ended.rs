@@ -27,6 +27,29 @@ fn the_rest_is_asked_for_and_put_behind() {
     assert_whole(Some("range: bytes=10-"));
 }
 
+/// Not even with `--fail`: the status says that nothing is missing. The body of that response is no part of the file.
+#[test]
+fn a_whole_file_is_no_failure() {
+    let (recorder, dir) = (Recorder::start(), tempfile::tempdir().expect("a folder"));
+    let file = dir.path().join("file");
+    let get = |flags: &[&str]| {
+        let url = recorder.url("/tagged.txt");
+        anywire(&[&["get", "-C", "-", "-o", text(&file)], flags, &[&url]].concat())
+    };
+    for flags in [&[][..], &["-f"], &["--fail-with-body"], &["-f", "-i"]] {
+        fs::write(&file, FILE).expect("it can be written");
+        let output = get(flags);
+        assert_eq!(output.status.code(), Some(0), "{flags:?}: {}", stderr(&output));
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), FILE, "{flags:?}");
+    }
+    // One that is longer than theirs is another file.
+    for (flags, code) in [(&[][..], 33), (&["-f"], 22), (&["--fail-with-body"], 33)] {
+        fs::write(&file, "0123456789x").expect("it can be written");
+        assert_eq!(get(flags).status.code(), Some(code), "{flags:?}");
+        assert_eq!(fs::read(&file).expect("it is there"), b"0123456789x", "{flags:?}");
+    }
+}
+
 #[test]
 fn another_part_is_refused() {
     let (recorder, dir) = (Recorder::start(), tempfile::tempdir().expect("a folder"));

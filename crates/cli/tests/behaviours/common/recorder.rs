@@ -151,8 +151,8 @@ fn response(request: &Request, before: usize) -> String {
         ("/html", _) => ("200 OK", "content-type: application/json\r\n".to_owned(), "<p>no JSON</p>"),
         ("/binary", _) => ("200 OK", String::new(), "a\0b"),
         ("/tagged.txt", None) => ("200 OK", "etag: \"new\"\r\n".to_owned(), FILE),
-        ("/tagged.txt", Some("10-")) => {
-            ("416 Range Not Satisfiable", "content-range: bytes */10\r\n".to_owned(), "")
+        ("/tagged.txt", Some("10-" | "11-")) => {
+            ("416 Range Not Satisfiable", "content-range: bytes */10\r\n".to_owned(), "no such part")
         }
         ("/tagged.txt", Some(_)) if request.fields.iter().any(|field| field == "if-range: \"old\"") => {
             ("200 OK", "etag: \"new\"\r\n".to_owned(), FILE)
