@@ -30,7 +30,7 @@ impl Facts<'_> {
         {
             reasons.push(format!("only {} % of the requests left in time", digits(ratio * 100.0)));
         }
-        if let Some(lag) = self.own_lag {
+        if let Some(lag) = self.own_lag.filter(|lag| lag.count >= LAG_COUNT_MIN) {
             let share =
                 self.latency.map(|latency| lag.p99 / latency.p99).filter(|_| lag.p99 > LAG_US_IGNORED);
             if lag.p99 > LAG_US_MAX {
@@ -68,6 +68,8 @@ const LAG_US_MAX: f64 = 1000.0;
 const LAG_SHARE_MAX: f64 = 0.1;
 /// A lag below this is what waking up a thread takes, which the server's latency has in it too.
 const LAG_US_IGNORED: f64 = 50.0;
+/// Fewer requests have no p99: it is the latest of them, and a single late wake-up is no limit of this end.
+const LAG_COUNT_MIN: u64 = 100;
 /// A loop above this share of a core was perhaps the bottleneck itself.
 pub(crate) const BUSY_MAX: f64 = 0.95;
 
@@ -76,10 +78,11 @@ mod tests {
     use super::*;
     use crate::histogram::Latency;
 
-    fn of(us: u64) -> LatencySummary {
+    /// So many of each.
+    fn summary(values: &[(u64, u64)]) -> LatencySummary {
         let mut latency = Latency::new();
-        latency.record(Duration::from_micros(us));
-        latency.summary().expect("one was recorded")
+        values.iter().for_each(|&(us, count)| latency.record_many(Duration::from_micros(us), count));
+        latency.summary().expect("some were recorded")
     }
 
     fn reasons(
@@ -89,7 +92,7 @@ mod tests {
         busy: f64,
         is_behind_connections: bool,
     ) -> Vec<String> {
-        let (lag, latency) = (of(lag_us), of(latency_us));
+        let (lag, latency) = (summary(&[(lag_us, 1000)]), summary(&[(latency_us, 1000)]));
         let facts = Facts {
             rate_ratio: Some(ratio),
             own_lag: Some(&lag),
@@ -113,6 +116,30 @@ mod tests {
             assert!(found[0].contains(word), "{found:?}");
         }
         assert_eq!(reasons(0.5, 5000, 6000, 0.99, false).len(), 3);
+    }
+
+    #[test]
+    fn one_late_request_is_no_limit() {
+        let reasons = |lag: &[(u64, u64)]| {
+            let (lag, latency) = (summary(lag), summary(&[(300, lag.iter().map(|(_, count)| count).sum())]));
+            let facts = Facts {
+                rate_ratio: Some(1.0),
+                own_lag: Some(&lag),
+                latency: Some(&latency),
+                busy: &[],
+                is_behind_connections: false,
+            };
+            facts.reasons()
+        };
+        // A lag that is a large share of the latency, and one that is too long whatever the latency.
+        for late in [58, 5000] {
+            for lag in
+                [&[(late, 1)][..], &[(10, 2), (late, 1)], &[(10, 98), (late, 1)], &[(10, 99), (late, 1)]]
+            {
+                assert_eq!(reasons(lag), Vec::<String>::new(), "{lag:?}");
+            }
+            assert_eq!(reasons(&[(10, 98), (late, 2)]).len(), 1, "two of a hundred, {late} us late");
+        }
     }
 
     #[test]
