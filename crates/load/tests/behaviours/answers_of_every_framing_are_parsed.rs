@@ -74,3 +74,29 @@ fn an_answer_to_head_has_a_length_and_no_body() {
         totals.measured.error_samples
     );
 }
+
+/// RFC 9112 section 6.3: these have no body, whatever their fields say. A length of theirs must not eat the next answer.
+#[test]
+fn answers_without_a_body_have_none_whatever_they_say() {
+    for (method, bytes) in [
+        (Method::GET, "HTTP/1.1 204 No Content\r\n\r\n"),
+        (Method::GET, "HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n"),
+        (Method::GET, "HTTP/1.1 304 Not Modified\r\ncontent-length: 100\r\n\r\n"),
+        (Method::GET, "HTTP/1.1 304 Not Modified\r\ntransfer-encoding: chunked\r\n\r\n"),
+        (Method::HEAD, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n"),
+        (Method::HEAD, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+    ] {
+        let server = TestServer::start("memory:none", Manner::Bytes(bytes));
+        let loops = Loops::start(1).unwrap();
+        let totals = run(&loops, Plan { method, depth: 4, ..server.plan(40) }).unwrap().totals;
+        let measured = &totals.measured;
+        assert_eq!(
+            (measured.answered, measured.errors.total()),
+            (40, 0),
+            "{bytes:?}: {:?}",
+            measured.error_samples
+        );
+        assert_eq!((totals.connections.opened, server.seen.connections()), (1, 1), "{bytes:?}");
+        assert_eq!((totals.bytes_in, totals.body_bytes_in), (40 * bytes.len() as u64, 0), "{bytes:?}");
+    }
+}
