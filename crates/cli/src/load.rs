@@ -474,6 +474,8 @@ Examples:
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
 run, or not one answer was good. 2 bad arguments. 3 a threshold broke, or --search found no rate
 that holds. 4 the load generator was the limit at that rate, or of a search: no verdict. 18 the run fell short of
-what was asked: it ended before its time or its requests, or connections were given up or never
-open; the result so far is printed. 23 result not written. 26 data not read. 130 and 143 ended by
+its plan: no connection was left before its time was up or its requests were sent, some were given
+up or never open, an agent was lost, or a search ended without an answer or after too many
+attempts; the result so far is printed. Requests of a rate that were never sent, since all
+connections were busy, are no such end: --require 'rate_ratio>=0.99' judges them. 23 result not written. 26 data not read. 130 and 143 ended by
 SIGINT and SIGTERM, with the result so far.";

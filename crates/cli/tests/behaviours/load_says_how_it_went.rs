@@ -226,6 +226,35 @@ fn a_generator_that_was_the_limit_gives_no_verdict() {
 }
 
 #[test]
+fn a_server_that_is_too_slow_for_a_rate_is_judged_by_who_asks() {
+    let run = |args: &[&str]| {
+        // It answers one request, so that all that follow wait for the second answer.
+        let url = one_answer();
+        load(&url, &[&["--rate", "20", "-d", "1s", "--json", "-"], args].concat())
+    };
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let outcome: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON alone");
+    assert_eq!(outcome["generator"]["limited_by"], "connections", "{outcome}");
+    assert!(outcome["totals"]["unsent"].as_u64() > Some(0), "{outcome}");
+    assert_refused(&run(&["--require", "rate_ratio>=0.99"]), 3, "rate_ratio");
+}
+
+/// The URL of a server that answers the first request of a connection alone, and keeps the connection.
+fn one_answer() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("the command connects");
+        if peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) && peer.write_all(GOOD).is_ok() {
+            // Until the command has left.
+            let _ = peer.read_to_end(&mut Vec::new());
+        }
+    });
+    url
+}
+
+#[test]
 fn rates_that_are_none_are_bad_arguments() {
     for (args, word) in [
         (&["--rate", "NaN"][..], "a second"),
