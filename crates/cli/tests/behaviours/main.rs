@@ -25,6 +25,7 @@ mod tools;
 
 mod a_download_goes_on_where_it_ended;
 mod a_file_that_shrinks_is_named;
+mod a_load_names_the_host_of_its_url;
 mod a_search_says_what_it_found;
 mod a_system_without_af_xdp_is_named;
 mod a_terminal_gets_what_a_person_reads;
