@@ -1,6 +1,6 @@
 //! `-L` follows redirects, `--retry` calls again where that does no harm, and both say why they end.
 
-use crate::common::{anywire, assert_refused, stderr, stdout};
+use crate::common::{anywire, assert_refused, stderr, stdout, text};
 use crate::recorder::Recorder;
 
 #[test]
@@ -82,4 +82,23 @@ fn what_may_pass_is_called_again() {
     assert!(recorder.take().iter().all(|request| request.body == b"a=1"));
     let nobody = anywire(&["get", "--retry", "1", "http://127.0.0.1:1/"]);
     assert_refused(&nobody, 7, "this was attempt 2, the last one");
+}
+
+/// Its body is no part of the output, wherever that goes.
+#[test]
+fn what_was_called_again_leaves_nothing() {
+    let (recorder, dir) = (Recorder::start(), tempfile::tempdir().expect("a folder"));
+    let (url, file) = (recorder.url("/busy"), dir.path().join("file"));
+    for flag in [&[][..], &["-f"], &["--fail-with-body"]] {
+        for (to, is_printed) in
+            [(&[][..], true), (&["-o", text(&file)], false), (&["-o", "/dev/null"], false)]
+        {
+            let output = anywire(&[&["get", "--retry", "2", &url], flag, to].concat());
+            assert!(output.status.success(), "{flag:?} {to:?}: {}", stderr(&output));
+            assert_eq!(stdout(&output), if is_printed { "hi" } else { "" }, "{flag:?} {to:?}");
+            assert_eq!(recorder.take().len(), 2, "{flag:?} {to:?}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).expect("it was written"), "hi", "{flag:?}");
+        std::fs::remove_file(&file).expect("it is there");
+    }
 }

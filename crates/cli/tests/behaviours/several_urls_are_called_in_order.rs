@@ -1,6 +1,6 @@
 //! Several URLs in one command: in order, on the connections that there are, each with its place and its time.
 
-use crate::common::{anywire, anywire_with_stdin, assert_refused, stderr, stdout, text};
+use crate::common::{anywire, anywire_with_stdin, assert_refused, command, stderr, stdout, text};
 use crate::peer::{Peer, wait_for_end};
 use crate::recorder::Recorder;
 
@@ -66,4 +66,18 @@ fn each_file_has_its_url() {
     let output = anywire(&["get", &url, &recorder.url("/b"), "-o", text(&file)]);
     assert_eq!(stdout(&output), "hi");
     assert_eq!(std::fs::read(&file).expect("it was written"), br#"{"a":1}"#);
+}
+
+/// A slash that is encoded is one of the name, not of a path.
+#[test]
+fn a_name_of_a_url_stays_in_its_folder() {
+    let (recorder, dir) = (Recorder::start(), tempfile::tempdir().expect("a folder"));
+    let folder = dir.path().join("a").join("b");
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    let mut get = command();
+    let output = get.args(["get", "-O", &recorder.url("/..%2f..%2fx")]).current_dir(&folder).output();
+    let output = output.expect("the built command starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(std::fs::read(folder.join("..%2f..%2fx")).expect("it was written"), b"hi");
+    assert!(!dir.path().join("x").exists(), "it left its folder");
 }

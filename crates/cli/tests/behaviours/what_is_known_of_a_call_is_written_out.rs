@@ -43,6 +43,15 @@ fn all_of_it_is_json() {
 }
 
 #[test]
+fn a_field_that_comes_again_is_one_list() {
+    let output =
+        anywire(&["get", "-o", "/dev/null", "-w", "%{header_json}", &Recorder::start().url("/varied")]);
+    let headers: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(headers["vary"], serde_json::json!(["a", "b"]));
+    assert_eq!(headers["x-say"], serde_json::json!(["hi"]));
+}
+
+#[test]
 fn times_follow_each_other() {
     let recorder = Recorder::start();
     let times = |args: &[&str]| {

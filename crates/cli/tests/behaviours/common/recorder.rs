@@ -180,6 +180,7 @@ fn response(request: &Request, before: usize) -> String {
             let number: u32 = number.parse().expect("a number");
             ("302 Found", format!("location: /next/{}\r\n", number + 1), "")
         }
+        ("/varied", _) => ("200 OK", "vary: a\r\nx-say: hi\r\nvary: b\r\n".to_owned(), "hi"),
         ("/missing", _) => ("404 Not Found", String::new(), "nothing here"),
         ("/empty", _) => return String::new(),
         ("/hints", _) => {
