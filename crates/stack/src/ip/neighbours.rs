@@ -79,6 +79,11 @@ impl Layer {
                 }
             }
             Ndp::Advertisement { target, target_mac, flags } => {
+                // Our own, which a repeater has brought back from a source of its own: a sign of nobody else (RFC 4862 5.4.3
+                // and appendix A).
+                if target_mac == Some(self.mac) {
+                    return self.refuse();
+                }
                 let address = IpAddr::V6(target);
                 if self.addresses.iter().any(|known| known.ip == address) {
                     return self.on_conflict(now, address, target_mac.unwrap_or_else(|| link.source()));

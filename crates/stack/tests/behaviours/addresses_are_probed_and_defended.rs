@@ -131,6 +131,37 @@ fn an_address_of_ours_is_defended_every_ten_seconds() {
     assert_eq!(link.hosts[0].layer.counters().conflicts, 25);
 }
 
+/// A switch brings our frames back, or a repeater does, from an address of its own. Not so the probe of an IPv6 address: nothing
+/// in it says whose it is, unless the source does.
+#[test]
+fn what_we_have_said_ourselves_is_no_conflict() {
+    for address in ["10.0.0.1", "fd00::1"] {
+        for repeater in [None, Some(mac(9))] {
+            let mut link = Link::new();
+            link.hosts.push(host(1, Probing::LOCAL, Limits::default()).with(link.now, &[address]));
+            let mut said = 0;
+            for _ in 0..2000 {
+                link.advance(0);
+                for mut frame in link.take(0) {
+                    let is_probe = is_question(&frame) && frame[12..14] == [0x86, 0xdd];
+                    if let Some(repeater) = repeater {
+                        if is_probe {
+                            continue;
+                        }
+                        frame[6..12].copy_from_slice(&repeater.bytes());
+                    }
+                    said += 1;
+                    link.give(0, &frame);
+                }
+                link.now = link.now + Duration::from_millis(5);
+            }
+            assert!(said > 0, "{address}");
+            assert_eq!(link.hosts[0].events(), [Event::AddressReady(ip(address))], "by {repeater:?}");
+            assert_eq!(link.hosts[0].layer.counters().conflicts, 0, "{address} by {repeater:?}");
+        }
+    }
+}
+
 #[test]
 fn addresses_that_cannot_be_are_refused() {
     let limits = Limits::default();
