@@ -6,7 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
-use anywire_wire::{Connection, ConnectionLimit, ListenOptions};
+use anywire_loops::Loops;
+use anywire_wire::{Address, Connection, ConnectionLimit, ListenError, ListenOptions, Listener};
 
 /// A deadline that no test could wait for.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -159,11 +160,23 @@ fn the_file_of_a_successor_that_starts_at_the_same_moment_stays() {
                 drop(listening);
             });
             start.wait();
-            let successor = crate::support::bind(&successors, &address, &crate::support::listening());
+            let successor = successor_at(&address, &successors);
             dropping.join().expect("no panic");
             successor
         });
         drop(UnixStream::connect(&path).expect("the file is the successor's"));
         drop(successor);
+    }
+}
+
+/// Binds as soon as nobody answers there. A program that another test starts at this moment has copies of all sockets of this process
+/// until it runs: with them the earlier server is there for that long.
+fn successor_at(address: &Address, loops: &Loops) -> Listener {
+    loop {
+        match Listener::bind(address, &crate::support::listening(), loops) {
+            Ok(listener) => return listener,
+            Err(ListenError::InUse { .. }) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
     }
 }
