@@ -1,5 +1,5 @@
-//! A turn of a connection's task while calls are on it, alike in all versions of HTTP: what has come too late, what has come, and what is
-//! overdue then.
+//! A turn of a connection's task while calls are on it: late calls end, bytes are read, overdue calls end. The order is the same for all
+//! versions of HTTP.
 
 use std::task::Context;
 use std::time::Instant;

@@ -1,5 +1,4 @@
-//! Whoever asks an error whether the call may be repeated hears of all that was sent for it: in earlier attempts, and in the hops that have led
-//! to the last one.
+//! An error says whether the server may have processed the call, and counts earlier attempts and hops of redirects.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

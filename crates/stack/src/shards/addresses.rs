@@ -142,7 +142,7 @@ impl SharedAddresses {
     }
 }
 
-/// How long nobody is taken to have an address that nobody had: a service that begins at once need not ask twice.
+/// How long an address that was probed counts as free: a service that begins within it does not probe again.
 const FREE_FOR: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

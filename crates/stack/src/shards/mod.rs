@@ -28,7 +28,7 @@
 //! | does not use the address yet | Other loops answer (f). If none has it, nobody does. |
 //! | is stuck | Its ring takes some 340 frames. More are dropped and counted, and no other loop waits (l). What only it has is not answered until it goes on. **Limit**: neither is what arrives by a queue of its own, which nobody else reads. |
 //! | is stuck, and others send by it | They try another loop after 100 ms, until it has taken what it was given (m). **Limit**: without another loop that has a queue they wait. |
-//! | is gone, also if its driver has ended and its host is kept (n) | Others read its queues, whoever looks first (q), send without it, have its slots (b) and announce its addresses (h). What was a connection of its own meets a reset. |
+//! | is gone, also if its driver has ended and its host is kept (n) | Others read its queues, whoever looks first (q), send without it, have its slots (b) and announce its addresses (h). What was a connection of its own meets a reset. **Limit**: a loop that begins to listen in its place takes those slots with what was opened in them meanwhile, and resets it. |
 //! | sends more than there is room for | What has arrived does not wait for it, queues are read between (o), and the loop sleeps until there is room (p). |
 //!
 //! Tests: (a) `steering::each_port_to_dial_from_has_one_loop`, and while the table changes `tables_that_change`; (b)

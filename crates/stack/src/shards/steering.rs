@@ -102,8 +102,8 @@ impl Steering {
         without.filter(move |number| self.uplink(*number, &[]) == Some(uplink))
     }
 
-    /// The loop that answers what is for an address and no connection's, of which this loop has received so many: itself if it can, or
-    /// else each that can in turn, since one of them may be stuck.
+    /// The loop that answers a frame of no connection: the one that receives it, if it has the address, or else each that has it in
+    /// turn, since one of them may be stuck. `turn` counts such frames.
     pub(super) fn answers(&self, ip: IpAddr, receives: LoopNumber, turn: usize) -> Option<LoopNumber> {
         let answering = self.answering.get(&ip)?;
         let own = answering.iter().find(|number| **number == receives);

@@ -12,7 +12,7 @@ use crate::datagrams::{LOAD_BYTE, LOAD_HALF, RETURN, attach, step};
 /// Frames of ARP, and advertisements of neighbour discovery (RFC 4861 4.4), that an interface gives to the kernel: a packet socket with
 /// a filter. What an XDP program takes or drops is not among them, nor is what the kernel sends itself or what has a VLAN tag.
 ///
-/// The kernel keeps those that nobody has taken, so many as the socket's receive buffer holds, and drops the rest.
+/// The kernel queues frames up to the socket's receive buffer, and drops the rest.
 #[derive(Debug)]
 pub struct NeighbourMessages {
     socket: OwnedFd,

@@ -56,7 +56,7 @@ fn connections_of_a_service_are_spread_over_its_loops() {
     }
 }
 
-/// Nobody aims at a loop: not even who has whole networks of addresses, and knows how they are mixed.
+/// A peer that has whole networks of addresses and knows how they are mixed still cannot aim at one loop.
 #[test]
 fn addresses_that_were_chosen_for_it_are_spread_as_well() {
     let (mut steering, service) = (of(1..=3), address("[fd00::2]:80"));
