@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use anywire_interop::Impairment;
-use anywire_interop::field::{Field, Host, Plan, Version};
+use anywire_interop::field::{Field, LineEnd, Plan, Version};
 use anywire_interop::transfer::{Manner, Transfer};
 use clap::Args;
 use serde::Serialize;
@@ -103,7 +103,7 @@ fn iperf3(field: &Field, seconds: u64) -> Result<f64> {
     let server = server
         .as_mut()
         .map_err(|error| anyhow::anyhow!("iperf3, a package of Debian's, is needed: {error}"))?;
-    let to = Host::Right.ip(Version::V4).to_string();
+    let to = LineEnd::Right.ip(Version::V4).to_string();
     let call = || {
         let mut client = Command::new("iperf3");
         client
@@ -129,23 +129,23 @@ fn iperf3(field: &Field, seconds: u64) -> Result<f64> {
 /// Who sends to whom; iperf3 from the left to the right if it is not said.
 struct Way {
     name: &'static str,
-    ends: Option<(Host, Host)>,
+    ends: Option<(LineEnd, LineEnd)>,
     is_judged: bool,
 }
 
 /// The first one is what the others are divided by.
 const WAYS: [Way; 5] = [
     Way { name: "iperf3, kernel to kernel", ends: None, is_judged: false },
-    Way { name: "engine to kernel", ends: Some((Host::Engine, Host::Left)), is_judged: true },
-    Way { name: "kernel to engine", ends: Some((Host::Left, Host::Engine)), is_judged: true },
+    Way { name: "engine to kernel", ends: Some((LineEnd::Engine, LineEnd::Left)), is_judged: true },
+    Way { name: "kernel to engine", ends: Some((LineEnd::Left, LineEnd::Engine)), is_judged: true },
     Way {
         name: "engine to kernel, two TAP more between",
-        ends: Some((Host::Engine, Host::Right)),
+        ends: Some((LineEnd::Engine, LineEnd::Right)),
         is_judged: false,
     },
     Way {
         name: "sockets like the engine's, kernel to kernel",
-        ends: Some((Host::Left, Host::Right)),
+        ends: Some((LineEnd::Left, LineEnd::Right)),
         is_judged: false,
     },
 ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use anywire_interop::Impairment;
-use anywire_interop::field::{Field, Host, Plan, Version};
+use anywire_interop::field::{Field, LineEnd, Plan, Version};
 use anywire_interop::transfer::{Manner, Outcome, Transfer};
 use clap::Args;
 use serde::Serialize;
@@ -85,7 +85,7 @@ fn alone(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Vec<Alone> {
         let linux = WAYS.len() - 1;
         for (way, rounds) in WAYS.iter().zip(&all) {
             let ratio = rounds.ratio_to(&all[linux], |rate| *rate);
-            if way.sender == Host::Engine || way.receiver == Host::Engine {
+            if way.sender == LineEnd::Engine || way.receiver == LineEnd::Engine {
                 let what = format!("{name} lost, {}: / Linux to Linux", way.name);
                 bars.push(Bar::judge_ratio(what, Bound::AtLeast(0.9), ratio));
             }
@@ -127,7 +127,7 @@ fn shared(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Shared {
         let mut field = field(Impairment { seed: u64::from(seed) + round as u64, ..impairment })?;
         // Longer than a flow alone: both have to find their share.
         let transfer = Transfer { manner: Manner::Upload(2 * options.milliseconds), ..transfer(options, 2) };
-        let pairs = [(Host::Engine, Host::Right), (Host::Left, Host::RightToo)];
+        let pairs = [(LineEnd::Engine, LineEnd::Right), (LineEnd::Left, LineEnd::RightToo)];
         let both = field.transfer_at_once(&pairs, Version::V4, transfer)?;
         let [ours, linux] = [rate_of(&both[0][1])?, rate_of(&both[1][1])?];
         eprintln!("shared, round {}: {ours:.2} MB/s beside {linux:.2}", round + 1);
@@ -187,15 +187,15 @@ fn sent_again(outcome: &Outcome) -> Option<u64> {
 /// Who sends to whom.
 struct Way {
     name: &'static str,
-    sender: Host,
-    receiver: Host,
+    sender: LineEnd,
+    receiver: LineEnd,
 }
 
 /// The last one is what the others are divided by.
 const WAYS: [Way; 3] = [
-    Way { name: "we send", sender: Host::Engine, receiver: Host::Right },
-    Way { name: "we receive", sender: Host::Right, receiver: Host::Engine },
-    Way { name: "Linux to Linux", sender: Host::Left, receiver: Host::Right },
+    Way { name: "we send", sender: LineEnd::Engine, receiver: LineEnd::Right },
+    Way { name: "we receive", sender: LineEnd::Right, receiver: LineEnd::Engine },
+    Way { name: "Linux to Linux", sender: LineEnd::Left, receiver: LineEnd::Right },
 ];
 
 /// A loss, and over how many flows it is measured: a flow alone sees so few losses in the time that its rate is chance.

@@ -1,3 +1,5 @@
+//! A segment has one owner, whatever comes, listens, leaves and dials.
+
 use anywire_packet::Addresses;
 use proptest::prelude::*;
 
