@@ -148,7 +148,7 @@ pub enum Abuse {
     IdleFrames,
     /// `CONTINUATION` frames of one header block ([`Limits::continuations`](super::Limits::continuations)).
     Continuations,
-    /// Bytes of one head, far above [`Limits::head`](super::Limits::head).
+    /// Bytes of one head, far above [`EngineLimits::head`](super::EngineLimits::head).
     HeadBytes,
 }
 
