@@ -205,9 +205,8 @@ impl ListenerHandle {
         counters
     }
 
-    /// Waits until the listener has ended by itself, and says why: its device was removed, or nobody drives that on any loop. Never ready
-    /// otherwise. Its connections have
-    /// failed by then.
+    /// Waits until the listener has ended by itself, and says why: its device was removed, or its driver has failed on each loop. Its
+    /// connections have failed by then. Never ready otherwise.
     pub fn failed(&self) -> impl Future<Output = Arc<io::Error>> + Send + 'static {
         let mut failed = self.common.failed.subscribe();
         async move {

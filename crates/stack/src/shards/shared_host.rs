@@ -241,8 +241,8 @@ impl SharedHost {
     /// Listens, as one of the loops that a [service](Shards::reserve) is for.
     ///
     /// # Errors
-    /// Those of [`Interface::listen`]; `QuotaExceeded` if as many loops listen there as the service is for; `NotConnected` if nobody drives
-    /// the host any more.
+    /// Those of [`Interface::listen`]; `QuotaExceeded` if all loops of the service listen already; `NotConnected` if the driver of the host
+    /// has ended.
     pub fn listen(&self, address: SocketAddr, options: ListenOptions) -> io::Result<Listener> {
         let listener = self.interface.listen(address, options)?;
         let shared = self.inner.shards.listen(address, self.inner.number);

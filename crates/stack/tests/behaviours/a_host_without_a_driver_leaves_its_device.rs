@@ -1,5 +1,5 @@
-//! A host on a shared device that nobody drives any more leaves its queue, its part of the services and its addresses to other loops, though
-//! its user keeps it: whether its driver has panicked or was dropped.
+//! A host whose driver has panicked or was dropped leaves its queue, its part of the services and its addresses to other loops of the
+//! device, although its user keeps it.
 
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
