@@ -59,7 +59,7 @@ pub struct ThreadShare {
     pub cpu: f64,
     /// Its share of the process's.
     pub share: f64,
-    /// Whether it waited for events of sockets before; `null` if that may not be looked at.
+    /// Whether it waited for events of sockets before these connections, or after; `null` if that may not be looked at.
     pub is_loop: Option<bool>,
 }
 
@@ -221,8 +221,16 @@ struct Used {
     system: Duration,
     /// Voluntary and involuntary.
     switches: Option<(u64, u64)>,
-    /// What it waited for before.
-    waited_for: Option<Wait>,
+    /// What it waited for before and after. A thread that has only just started waits for something else.
+    waited_for: [Option<Wait>; 2],
+}
+
+impl Used {
+    /// Whether it waited for events, as far as is known.
+    fn is_loop(&self) -> Option<bool> {
+        let is_loop = |wait: &Wait| *wait == Wait::Events;
+        self.waited_for.iter().flatten().map(is_loop).reduce(|before, after| before || after)
+    }
 }
 
 fn used(before: &BTreeMap<i32, ThreadUse>, after: &BTreeMap<i32, ThreadUse>) -> Vec<Used> {
@@ -244,24 +252,23 @@ fn used(before: &BTreeMap<i32, ThreadUse>, after: &BTreeMap<i32, ThreadUse>) -> 
             user: difference(&|thread| thread.user),
             system: difference(&|thread| thread.system),
             switches: switches.map(|switches| (switches.voluntary, switches.involuntary)),
-            waited_for: earlier.and_then(|earlier| earlier.waits_for),
+            waited_for: [earlier.and_then(|earlier| earlier.waits_for), thread.waits_for],
         }
     };
     after.values().map(of).collect()
 }
 
 fn shares(used: &[Used], total: Duration) -> Vec<ThreadShare> {
-    let is_loop = |thread: &Used| thread.waited_for.map(|wait| wait == Wait::Events);
     let mut threads: Vec<_> = used
         .iter()
-        .filter(|thread| !thread.run_time.is_zero() || is_loop(thread) == Some(true))
+        .filter(|thread| !thread.run_time.is_zero() || thread.is_loop() == Some(true))
         .map(|thread| ThreadShare {
             pid: thread.pid,
             tid: thread.tid,
             name: thread.name.clone(),
             cpu: micros(thread.run_time),
             share: if total.is_zero() { 0.0 } else { thread.run_time.as_secs_f64() / total.as_secs_f64() },
-            is_loop: is_loop(thread),
+            is_loop: thread.is_loop(),
         })
         .collect();
     threads.sort_by(|one, other| other.cpu.total_cmp(&one.cpu));
@@ -270,19 +277,24 @@ fn shares(used: &[Used], total: Duration) -> Vec<ThreadShare> {
 }
 
 /// The balance among threads that are alike: event loops whose names differ in digits alone. The main thread of the process is none of
-/// them, because it mostly starts the others. Threads that wait for work from a queue are not, since whoever is awake takes the next job.
+/// them, because it mostly starts the others. Threads that wait for work from a queue are not, since whoever is awake takes the next job:
+/// of those, one alone waits for events at any moment. So loops are alike that wait at the same moment, before or after.
 fn balance(used: &[Used], pid: i32) -> Option<Balance> {
-    let mut groups: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
-    for thread in used.iter().filter(|thread| thread.tid != pid && thread.waited_for == Some(Wait::Events)) {
+    let mut groups: BTreeMap<(usize, String), Vec<Duration>> = BTreeMap::new();
+    for thread in used.iter().filter(|thread| thread.tid != pid) {
         let name: String = thread.name.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        groups
-            .entry(name.trim_end_matches(['-', '_', '/', ':', '#']).to_owned())
-            .or_default()
-            .push(thread.run_time);
+        let name = name.trim_end_matches(['-', '_', '/', ':', '#']);
+        for (moment, wait) in thread.waited_for.iter().enumerate() {
+            if *wait == Some(Wait::Events) {
+                groups.entry((moment, name.to_owned())).or_default().push(thread.run_time);
+            }
+        }
     }
     let sum = |times: &[Duration]| times.iter().sum::<Duration>();
-    let (name, times) =
-        groups.into_iter().filter(|(_, times)| times.len() > 1).max_by_key(|(_, times)| sum(times))?;
+    let ((_, name), times) = groups
+        .into_iter()
+        .filter(|(_, times)| times.len() > 1)
+        .max_by_key(|(_, times)| (sum(times), times.len()))?;
     let (total, max) = (sum(&times), *times.iter().max()?);
     if total.is_zero() {
         return None;
@@ -356,7 +368,7 @@ const THREADS_SHOWN: usize = 32;
 mod tests {
     use super::*;
 
-    fn thread(tid: i32, name: &str, ms: u64, waited_for: Option<Wait>) -> Used {
+    fn thread(tid: i32, name: &str, ms: u64, waits_for: Option<Wait>) -> Used {
         let run_time = Duration::from_millis(ms);
         Used {
             pid: 10,
@@ -366,7 +378,7 @@ mod tests {
             user: Duration::ZERO,
             system: Duration::ZERO,
             switches: None,
-            waited_for,
+            waited_for: [waits_for; 2],
         }
     }
 
@@ -383,6 +395,28 @@ mod tests {
         let balance = balance(&uneven, 10).expect("three are alike");
         assert_eq!((balance.threads_named.as_str(), balance.threads), ("worker", 3));
         assert!((balance.max_share - 0.9).abs() < 1e-9 && (balance.max_over_mean - 2.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_loop_is_known_though_it_had_only_just_started_or_is_still_busy() {
+        let (events, other) = (Some(Wait::Events), Some(Wait::Other));
+        let mut threads =
+            [11, 12, 13, 14].map(|tid| Used { name: format!("worker-{tid}"), ..thread(tid, "", 0, None) });
+        threads[0].run_time = Duration::from_millis(30);
+        for [before, after] in [[other, events], [None, events], [events, None], [events, other]] {
+            for thread in &mut threads[1..] {
+                thread.waited_for = [before, after];
+            }
+            threads[0].waited_for = [events; 2];
+            let balance = balance(&threads, 10).expect("four are alike");
+            assert_eq!((balance.threads, balance.max_share), (4, 1.0));
+            assert!(
+                shares(&threads, Duration::from_millis(30)).iter().all(|thread| thread.is_loop == Some(true))
+            );
+        }
+        // As a pool whose threads wait for events in turn.
+        let turns = |tid, waited_for| Used { waited_for, ..thread(tid, "tokio", 10 * tid as u64, None) };
+        assert_eq!(balance(&[turns(11, [events, other]), turns(12, [other, events])], 10), None);
     }
 
     #[test]
