@@ -18,11 +18,12 @@ use anywire_loops::{Pool, PoolError, PoolTask};
 pub use self::deadline::QueueDeadline;
 pub use self::function::{BlockingFunction, PoolArgument, PoolArguments, PoolResult};
 use crate::extract::Needs;
-use crate::handler::{Arguments, Endpoint, Handler, HandlerParts, Running, Slot};
-use crate::layer::chain::Owner;
+use crate::handler::{Arguments, Endpoint, Handler, HandlerParts};
 use crate::refusal::RefusalKind;
 use crate::request::Request;
 use crate::route_limits::Permit;
+use crate::run::chain::Owner;
+use crate::run::{Running, Slot};
 
 /// Makes a handler of a function that blocks or computes for long.
 ///

@@ -7,11 +7,9 @@
 
 mod answer;
 mod faults;
-mod gated;
 mod invocation;
 mod replaced;
 mod routing;
-mod stamped;
 
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,20 +26,18 @@ use crate::contained::{Payload, drop_each};
 use crate::context::{Arrival, LoopContext, Peer, RequestNumber};
 use crate::counters::Live;
 use crate::extract::StatesId;
-use crate::handler::{FreeSlots, Slot};
-use crate::layer::chain::{self, Innermost, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request, RequestKind};
 use crate::router::{EndpointId, EndpointKind, EndpointRecord, Generation, Table, UsedLayer};
+use crate::run::chain::{self, Innermost, Link, OnLoop, Owner};
+use crate::run::{FreeSlots, Gated, Slot, Stamped};
 
 pub(crate) use self::answer::Answer;
-use self::gated::Gated;
 pub(crate) use self::invocation::Invocation;
 use self::replaced::Replaced;
 pub(crate) use self::routing::Routing;
-use self::stamped::Stamped;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {

@@ -4,7 +4,6 @@
 //! fails, on the argument or result that fails it, instead of "`Handler` is not implemented".
 
 mod arguments;
-mod slot;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,14 +18,14 @@ use pin_project_lite::pin_project;
 use crate::conditions::{Conditions, MediaTypes};
 use crate::extract::Needs;
 use crate::guards::Guard;
-use crate::layer::chain::Owner;
 use crate::layer::{GivenLayer, Layer};
 use crate::request::Request;
 use crate::route_limits::RouteLimits;
+use crate::run::chain::Owner;
+use crate::run::{Running, Slot};
 use crate::with::{Addition, With};
 
 pub use self::arguments::{Arguments, Function};
-pub(crate) use self::slot::{FreeSlots, Run, Running, Slot};
 
 /// An `async` function of up to eight extractors that answers requests.
 ///

@@ -1,14 +1,12 @@
 //! Layers (middleware): code around handlers, which sees a request before they do and their response after them.
 //!
 //! A layer is a function ([`function`]) or a type of its own ([`Layer`]). Routes name theirs; each loop makes what it needs of
-//! them ([`chain`]), and [`Next`] is how a layer goes on.
+//! them ([`chain`](crate::run::chain)), and [`Next`] is how a layer goes on.
 
-pub(crate) mod chain;
 mod fault;
 mod function;
 mod given;
 mod next;
-pub(crate) mod sync_layer;
 
 use std::any::type_name;
 use std::fmt;
@@ -18,10 +16,8 @@ use anywire_http::Response;
 
 use crate::extract::Needs;
 use crate::request::Request;
+use crate::run::chain::{LocalLayer, OnLoop};
 
-#[cfg(feature = "tower")]
-pub(crate) use self::chain::Inner;
-use self::chain::{LocalLayer, OnLoop};
 pub use self::fault::LayerFault;
 pub use self::function::{IsNext, IsRequest, LayerArguments, LayerFunction};
 pub(crate) use self::given::GivenLayer;

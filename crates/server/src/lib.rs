@@ -57,6 +57,7 @@ mod request;
 mod respond;
 mod route_limits;
 mod router;
+mod run;
 mod server;
 mod service;
 mod signals;

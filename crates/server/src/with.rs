@@ -9,10 +9,10 @@ use anywire_http::{IntoResponse, Response};
 use crate::conditions::Conditions;
 use crate::extract::Needs;
 use crate::handler::{Handler, HandlerParts};
-use crate::layer::chain::{self, Innermost, Link, Owner};
 use crate::layer::{GivenLayer, Next};
 use crate::request::Request;
 use crate::route_limits::RouteLimits;
+use crate::run::chain::{self, Innermost, Link, Owner};
 
 /// A handler with something of its own: what [`Handler::layer`], [`Handler::limits`], [`Handler::when`], [`Handler::consumes`] and
 /// [`Handler::produces`] return.

@@ -87,7 +87,7 @@ impl Dispatch {
     }
 
     /// The response to a request that is one too many of its route.
-    pub(super) fn too_many(&self, endpoint: EndpointId, peer: Option<&Address>) -> Response {
+    pub(crate) fn too_many(&self, endpoint: EndpointId, peer: Option<&Address>) -> Response {
         let (method, route) = self.name(Some(endpoint));
         self.counters.concurrency_refusals.increment();
         tracing::debug!(method, route, status = 503, "a request was refused: too many are in work");

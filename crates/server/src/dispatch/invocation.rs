@@ -9,11 +9,11 @@ use anywire_http::{Headers, Response, StatusCode};
 
 use super::{Answer, Dispatch};
 use crate::context::{Peer, RequestNumber, RunReport, Watch};
-use crate::handler::Slot;
 use crate::interim::InterimReceiver;
 use crate::observe::Tracked;
 use crate::request::RequestKind;
 use crate::router::EndpointId;
+use crate::run::Slot;
 
 /// A handler that works on a request. Dropping it cancels it.
 pub(crate) struct Invocation {

@@ -12,9 +12,9 @@ use anywire_loops::Label;
 
 use super::Dispatch;
 use crate::layer::GivenLayer;
-use crate::layer::chain::OnLoop;
 use crate::limits::Limits;
 use crate::router::{EndpointId, Generation, RouteName, Table};
+use crate::run::chain::OnLoop;
 
 /// What is left of replaced routes.
 pub(super) struct Replaced {

@@ -11,9 +11,9 @@ use anywire_http::{IntoResponse, Response, StatusCode};
 use super::Dispatch;
 use crate::contained::{Payload, dispose, text};
 use crate::context::RunReport;
-use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::EndpointId;
+use crate::run::{Run, Slot};
 
 /// A run that finds the route of its request, or chooses among handlers of a path, and runs the endpoint of that.
 pub(crate) struct Routing {

@@ -6,9 +6,9 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::chain::OnLoop;
 use super::{Layer, LayerFault};
 use crate::extract::Needs;
+use crate::run::chain::OnLoop;
 
 /// A layer that was given to a route, a router or a server.
 #[derive(Clone)]

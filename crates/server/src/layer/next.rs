@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use anywire_http::Response;
 
-use super::chain::Inner;
-use crate::handler::Slot;
 use crate::request::Request;
+use crate::run::Slot;
+use crate::run::chain::Inner;
 
 /// What is inside of a layer: the next layer, the handler, or all routes of the server.
 ///

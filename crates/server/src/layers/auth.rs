@@ -12,8 +12,8 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::{Parts, Request};
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Answers 401 without a name and a password of which a function says that they are right (RFC 7617).
 ///

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use anywire_http::{Body, BodyError, Bytes, IntoResponse, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Limits the bodies of requests, whether the handler collects them or streams them.
 ///

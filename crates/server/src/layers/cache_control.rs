@@ -7,8 +7,8 @@ use anywire_http::Response;
 
 use super::headers::check;
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Sets `cache-control` on responses that do not have one (RFC 9111 section 5.2). Errors (4xx and 5xx) get it only if it forbids
 /// to keep them.

@@ -9,8 +9,8 @@ use anywire_http::Response;
 
 use crate::codec::{Codec, CodecAdvice, CodecSet, CodecSettings};
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// In which formats the bodies of these routes come and go: [`Decoded`](crate::codec::Decoded) takes the codec of the request's
 /// `Content-Type`, [`Negotiated`](crate::codec::Negotiated) the one that the peer likes best by its `Accept`. Of those that it likes

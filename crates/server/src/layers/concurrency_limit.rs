@@ -8,8 +8,8 @@ use std::time::Duration;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Answers 503 with `retry-after` while so many requests are under way behind it.
 ///

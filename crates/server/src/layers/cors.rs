@@ -12,8 +12,8 @@ use anywire_http::{Headers, Method, Response, StatusCode};
 use super::headers::check;
 use super::origin::Origins;
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::{Parts, Request};
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Lets pages of other origins call (CORS, the fetch standard section 3.3). Without this layer browsers forbid it, and
 /// [`Cors::new`] allows nothing: name origins first.

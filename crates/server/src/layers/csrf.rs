@@ -9,8 +9,8 @@ use anywire_http::{IntoResponse, Method, Response, StatusCode};
 use super::origin::Origins;
 use crate::extract::OptionalFromRequestParts;
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::{Parts, Request};
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 use crate::upgrade::Upgrade;
 
 /// Answers 403 to what a page of another origin makes a browser send, with the cookies of its reader (cross-site request forgery).

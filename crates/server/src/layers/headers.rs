@@ -6,8 +6,8 @@ use std::rc::Rc;
 use anywire_http::{Headers, InvalidHeader, Response};
 
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Changes the fields of requests, in the order in which the changes were added, before they reach the handler.
 ///

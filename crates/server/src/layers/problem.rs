@@ -10,9 +10,9 @@ use anywire_http::accept::{Accept, MediaType};
 use anywire_http::{Headers, Response};
 
 use super::request_id::RequestId;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 pub(crate) use self::document::Carried;
 

@@ -7,8 +7,8 @@ use anywire_http::{Headers, Response};
 
 use super::headers::check;
 use crate::layer::LayerFault;
-use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
+use crate::run::sync_layer::{SyncLayer, sync_layer};
 
 /// Sets fields that make browsers careful, unless the handler has set them.
 ///

@@ -13,11 +13,12 @@ use std::thread;
 
 use anywire_http::Response;
 
-use super::{Layer, Next};
+use super::{Running, Slot};
 use crate::contained::{Payload, dispose, drop_each};
 use crate::dispatch::{Dispatch, Routing};
 use crate::extract::StatesId;
-use crate::handler::{Endpoint, Running, Slot};
+use crate::handler::Endpoint;
+use crate::layer::{Layer, Next};
 use crate::request::Request;
 use crate::respond;
 use crate::router::EndpointId;
@@ -30,13 +31,13 @@ pub(crate) trait OnLoop {
 }
 
 /// What a loop has of a layer of this type.
-pub(super) struct LocalLayer<L: Layer<Args>, Args> {
+pub(crate) struct LocalLayer<L: Layer<Args>, Args> {
     local: Rc<L::Local>,
     args: PhantomData<fn() -> Args>,
 }
 
 impl<L: Layer<Args>, Args> LocalLayer<L, Args> {
-    pub(super) fn new(local: L::Local) -> Self {
+    pub(crate) fn new(local: L::Local) -> Self {
         Self { local: Rc::new(local), args: PhantomData }
     }
 }
@@ -130,7 +131,7 @@ impl Inner {
 
     /// Starts a run. One that has to wait is returned.
     #[inline(always)]
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         mut request: Request,
         response: &mut Option<Response>,
@@ -144,7 +145,7 @@ impl Inner {
 
     /// Goes on with a run that waited.
     #[inline(never)]
-    pub(super) fn go_on(
+    pub(crate) fn go_on(
         &self,
         mut slot: Slot,
         response: &mut Option<Response>,
@@ -202,7 +203,7 @@ impl Inner {
 
     /// Cancels a run. Its memory serves again.
     #[cold]
-    pub(super) fn cancel(&self, mut slot: Slot) {
+    pub(crate) fn cancel(&self, mut slot: Slot) {
         match slot.as_mut().cancel() {
             Ok(()) => self.leave(slot),
             Err(panic) => {

@@ -8,15 +8,15 @@ use std::thread;
 
 use anywire_http::Response;
 
-use super::Dispatch;
+use super::{Run, Slot};
 use crate::contained::drop_caught;
-use crate::handler::{Run, Slot};
+use crate::dispatch::Dispatch;
 use crate::request::Request;
 use crate::route_limits::{Gate, Permit};
 use crate::router::EndpointId;
 
 /// A slot that begins a run only with a permit.
-pub(super) struct Gated {
+pub(crate) struct Gated {
     inner: Slot,
     gate: Arc<Gate>,
     permit: Option<Arc<Permit>>,
@@ -27,7 +27,7 @@ pub(super) struct Gated {
 }
 
 impl Gated {
-    pub(super) fn new(
+    pub(crate) fn new(
         inner: Slot,
         gate: Arc<Gate>,
         is_on_pool: bool,

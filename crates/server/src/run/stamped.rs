@@ -7,12 +7,12 @@ use std::thread;
 use anywire_http::Response;
 use anywire_loops::clock::precise;
 
+use super::{Run, Slot};
 use crate::blocking::Arrived;
-use crate::handler::{Run, Slot};
 use crate::request::Request;
 
 /// A slot that notes the time on each request, unless that was done within layers of the server.
-pub(super) struct Stamped(pub(super) Slot);
+pub(crate) struct Stamped(pub(crate) Slot);
 
 impl Run for Stamped {
     fn start(

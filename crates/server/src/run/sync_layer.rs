@@ -13,10 +13,10 @@ use std::thread;
 use anywire_http::Response;
 
 use super::chain::{Inner, OnLoop};
-use super::{LayerFault, LoopPart, Next};
+use super::{Run, Slot};
 use crate::contained::{dispose, drop_caught};
 use crate::extract::StatesId;
-use crate::handler::{Run, Slot};
+use crate::layer::{LayerFault, LoopPart, Next};
 use crate::request::Request;
 
 /// A layer that never waits.
@@ -39,14 +39,14 @@ pub(crate) trait SyncLayer: Send + Sync + 'static {
     }
 }
 
-/// Makes a [`Layer`](super::Layer) of a type that is a [`SyncLayer`] with this local part.
+/// Makes a [`Layer`](crate::Layer) of a type that is a [`SyncLayer`] with this local part.
 macro_rules! sync_layer {
     ($layer:ty, $local:ty) => {
         impl $crate::layer::Layer for $layer {
             type Local = $local;
 
             fn local(&self) -> Self::Local {
-                $crate::layer::sync_layer::SyncLayer::local(self)
+                $crate::run::sync_layer::SyncLayer::local(self)
             }
 
             async fn call(
@@ -54,15 +54,15 @@ macro_rules! sync_layer {
                 request: $crate::request::Request,
                 next: $crate::layer::Next,
             ) -> anywire_http::Response {
-                $crate::layer::sync_layer::call::<$layer>(local, request, next).await
+                $crate::run::sync_layer::call::<$layer>(local, request, next).await
             }
 
             fn fault(&self) -> Option<$crate::layer::LayerFault> {
-                $crate::layer::sync_layer::SyncLayer::fault(self)
+                $crate::run::sync_layer::SyncLayer::fault(self)
             }
 
             fn on_loop(&self) -> $crate::layer::LoopPart {
-                $crate::layer::sync_layer::on_loop(self)
+                $crate::run::sync_layer::on_loop(self)
             }
         }
     };

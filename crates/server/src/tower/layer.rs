@@ -21,9 +21,10 @@ use tower_service::Service;
 use super::service::WAITING_MAX;
 use super::{Instance, ResponseBody, ViaService, converted};
 use crate::convert::{lend, refused};
-use crate::layer::{Inner, InnerFuture, Layer, Next};
+use crate::layer::{InnerFuture, Layer, Next};
 use crate::request::{Request, Ticket};
 use crate::respond;
+use crate::run::chain::Inner;
 
 /// A layer of the tower crates as a layer of a route, a router or a server, such as one of tower-http.
 ///
