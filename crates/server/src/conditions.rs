@@ -1,12 +1,15 @@
 //! What a request must meet, beside method and path, for a handler: guards, the type of its body, the types that it accepts.
 
+pub mod guards;
+pub(crate) mod takes;
+
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
 use anywire_http::accept::{InvalidMediaType, MediaType};
 
-use crate::guards::Guard;
+use self::guards::Guard;
 
 /// All conditions of a handler, or of a router.
 #[derive(Clone, Default)]

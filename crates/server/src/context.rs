@@ -177,9 +177,9 @@ impl RequestContext {
     /// Begins to take interim responses of this request. Nobody hears them if its run does not listen, such as without a server.
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
         let Arrival { number, loop_context, .. } = self.arrival();
-        let is_heard = loop_context.runs.listens(*number);
-        let interim = Rc::new(Interim::new(loop_context.interim_responses, is_heard));
-        if is_heard {
+        let has_run = loop_context.runs.listens(*number);
+        let interim = Rc::new(Interim::new(loop_context.interim_responses, has_run));
+        if has_run {
             loop_context.runs.tell(
                 *number,
                 RunReport { interim: Some(InterimReceiver::of(&interim)), ..RunReport::default() },

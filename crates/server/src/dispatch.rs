@@ -21,13 +21,13 @@ use std::thread;
 use anywire_http::{Body, Method, RequestHead, Response};
 use anywire_loops::{Label, Pool, Work};
 
-use crate::blocking::QueueDeadline;
 use crate::contained::{Payload, drop_each};
 use crate::context::{Arrival, LoopContext, Peer, RequestNumber};
 use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
+use crate::pool::QueueDeadline;
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request, RequestKind};
 use crate::router::{EndpointId, EndpointKind, EndpointRecord, Generation, Table, UsedLayer};
@@ -150,11 +150,11 @@ impl Dispatch {
         };
         let mut response = None;
         self.work.begins(slots.label());
-        let (started, told) =
+        let (started, report) =
             self.loop_context.runs.poll(number, || slot.as_mut().start(request, &mut response, cx));
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
-        let endpoint = told.route.unwrap_or(runs);
+        let endpoint = report.route.unwrap_or(runs);
         match (started, &mut response) {
             (Ok(()), Some(response)) => {
                 self.put_slot(runs, slot);
@@ -177,7 +177,7 @@ impl Dispatch {
                     seeks_route: true,
                     interim: None,
                 };
-                invocation.wait(slot, told, cx);
+                invocation.wait(slot, report, cx);
                 Some(invocation)
             }
             (Err(panic), _) => {

@@ -15,9 +15,9 @@ use std::task::{Context, Poll, ready};
 use anywire_http::{IntoResponse, Response};
 use pin_project_lite::pin_project;
 
+use crate::conditions::guards::Guard;
 use crate::conditions::{Conditions, MediaTypes};
 use crate::extract::Needs;
-use crate::guards::Guard;
 use crate::layer::{GivenLayer, Layer};
 use crate::request::Request;
 use crate::route_limits::RouteLimits;

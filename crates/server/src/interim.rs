@@ -122,7 +122,7 @@ pub(crate) struct Interim {
     taken: Cell<usize>,
     limit: usize,
     /// The run of the request takes them.
-    is_heard: bool,
+    has_run: bool,
     has_ended: Cell<bool>,
     /// The connection has taken one, or takes none any more.
     changed: Notify,
@@ -132,13 +132,13 @@ pub(crate) struct Interim {
 
 impl Interim {
     /// Of at most so many.
-    pub(crate) fn new(limit: usize, is_heard: bool) -> Self {
+    pub(crate) fn new(limit: usize, has_run: bool) -> Self {
         Self {
             waiting: RefCell::default(),
             given: Cell::default(),
             taken: Cell::default(),
             limit,
-            is_heard,
+            has_run,
             has_ended: Cell::default(),
             changed: Notify::new(),
             driver: RefCell::default(),
@@ -154,7 +154,7 @@ impl Interim {
             return Err(InformError::TooMany { limit: self.limit });
         }
         self.given.set(number + 1);
-        if !self.is_heard {
+        if !self.has_run {
             return Ok(());
         }
         self.waiting.borrow_mut().push_back((status, headers));

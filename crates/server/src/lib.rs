@@ -31,7 +31,6 @@
 
 #[macro_use]
 mod arity;
-mod blocking;
 pub mod codec;
 mod conditions;
 mod contained;
@@ -41,7 +40,6 @@ mod counters;
 mod dispatch;
 mod driver;
 mod extract;
-pub mod guards;
 mod handler;
 mod interim;
 mod layer;
@@ -51,7 +49,7 @@ mod loop_choice;
 mod observe;
 #[cfg(feature = "openapi")]
 pub mod openapi;
-mod pool_registry;
+mod pool;
 mod refusal;
 mod request;
 mod respond;
@@ -63,7 +61,6 @@ mod service;
 mod signals;
 #[cfg(feature = "stack")]
 pub mod stack;
-mod takes;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "udp")]
@@ -73,10 +70,7 @@ mod with;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
-pub use blocking::{Blocking, OnPool, QueueDeadline};
-#[doc(hidden)]
-pub use blocking::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
-pub use conditions::MediaTypes;
+pub use conditions::{MediaTypes, guards};
 pub use counters::Counters;
 #[cfg(feature = "protobuf")]
 pub use extract::Protobuf;
@@ -99,6 +93,9 @@ pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart};
 pub use layer::{Layer, LayerFault, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
+pub use pool::{Blocking, OnPool, QueueDeadline};
+#[doc(hidden)]
+pub use pool::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::blocking::QueueDeadline;
 use crate::limits::Limits;
+use crate::pool::QueueDeadline;
 
 /// Limits of a route ([`Handler::limits`](crate::Handler::limits)), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
 ///

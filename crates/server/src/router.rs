@@ -1,45 +1,40 @@
 //! The router: paths, a handler for each method of a path, nested routers.
+//!
+//! | word | is |
+//! | --- | --- |
+//! | route | a method, a path and a handler, as they were given |
+//! | entry | a handler as it was given, with its layers, conditions and limits |
+//! | scope | what one router, the outermost or a nested one, has around its routes: states, layers, conditions, limits |
+//! | endpoint | a handler with all that is around it, by its number in the table |
+//! | leaf | a path of the table, with an endpoint for each of its methods |
+//! | choice | what picks an endpoint, request by request, among the candidates of one path and method |
+//! | candidate | an endpoint with the conditions that a request must meet for it |
+//! | generation | a table's number: routes that are replaced while the server runs have the next one |
 
 mod build;
 mod call;
-mod choice;
 mod describe;
-mod endpoints;
 mod error;
-mod fallbacks;
-mod guarded;
-mod layers;
-mod leaf;
-mod lookup;
-mod matrix;
-#[cfg(feature = "openapi")]
-mod openapi;
-mod own;
-mod path;
-mod pool_routes;
-mod slashes;
 mod table;
-mod tree;
-mod tunnels;
 
 use std::panic::Location;
 
 use anywire_http::Method;
 
+use crate::conditions::guards::Guard;
 use crate::conditions::{Conditions, MediaTypes};
 use crate::extract::StateFactories;
-use crate::guards::Guard;
 use crate::handler::{Handler, HandlerParts};
 use crate::layer::{GivenLayer, Layer};
 use crate::route_limits::RouteLimits;
 
+pub(crate) use self::build::endpoints::{EndpointId, EndpointKind, EndpointRecord, Generation, RouteName};
+pub(crate) use self::build::layers::UsedLayer;
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
-pub(crate) use self::endpoints::{EndpointId, EndpointKind, EndpointRecord, Generation, RouteName};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
-pub(crate) use self::layers::UsedLayer;
-pub(crate) use self::path::below as path_below;
 pub(crate) use self::table::Table;
+pub(crate) use self::table::normal::below as path_below;
 
 /// Routes and their handlers.
 ///

@@ -28,7 +28,7 @@ use crate::layers::Problems;
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
-use crate::pool_registry::PoolRegistry;
+use crate::pool::PoolRegistry;
 use crate::refusal::{Refusal, Refusals};
 use crate::router::{Generation, RouteError, Router};
 

@@ -5,10 +5,10 @@ use std::error::Error as StdError;
 use anywire_advice::{Advice, Chain};
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
+use crate::conditions::takes;
 use crate::extract::Rejection;
 use crate::layers::Problem;
 use crate::respond::{Error, FAILED};
-use crate::takes;
 
 /// Why [`Decoded`](super::Decoded) or [`Format`](super::Format) refused a request.
 #[derive(Debug, thiserror::Error)]

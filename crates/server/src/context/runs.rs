@@ -18,10 +18,10 @@ use crate::router::EndpointId;
 pub(crate) struct Runs {
     /// The run that is polled now. A handler may poll another run of its server within its own.
     polled: Cell<Option<RequestNumber>>,
-    /// Whether anything stands in `told`. Looked at after each poll, and cheaper.
+    /// Whether anything stands in `reports`. Looked at after each poll, and cheaper.
     any: Cell<bool>,
     /// What runs were told while they are polled, the innermost last.
-    told: RefCell<Vec<(RequestNumber, RunReport)>>,
+    reports: RefCell<Vec<(RequestNumber, RunReport)>>,
     /// The runs that wait, and have yet to find a route.
     waiting: RefCell<HashMap<RequestNumber, Waiting>>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct RunReport {
 /// A run that waits.
 struct Waiting {
     waker: Waker,
-    told: RunReport,
+    report: RunReport,
 }
 
 impl Runs {
@@ -48,8 +48,8 @@ impl Runs {
         let outer = self.polled.replace(Some(number));
         let polled = poll();
         self.polled.set(outer);
-        let told = if self.any.get() { self.take(number) } else { RunReport::default() };
-        (polled, told)
+        let report = if self.any.get() { self.take(number) } else { RunReport::default() };
+        (polled, report)
     }
 
     /// Whether the run of this request can be told anything now.
@@ -58,14 +58,14 @@ impl Runs {
     }
 
     /// Tells the run of this request, if it [listens](Self::listens).
-    pub(crate) fn tell(&self, number: RequestNumber, told: RunReport) {
+    pub(crate) fn tell(&self, number: RequestNumber, report: RunReport) {
         if self.polled.get() == Some(number) {
             self.any.set(true);
-            return self.told.borrow_mut().push((number, told));
+            return self.reports.borrow_mut().push((number, report));
         }
         let mut waiting = self.waiting.borrow_mut();
         let Some(run) = waiting.get_mut(&number) else { return };
-        let ended = run.told.add(told);
+        let ended = run.report.add(report);
         let waker = run.waker.clone();
         drop(waiting);
         // Not within the borrow: both wake tasks.
@@ -76,7 +76,7 @@ impl Runs {
     /// The run of this request waits, and has yet to find its route.
     #[cold]
     pub(crate) fn wait(&self, number: RequestNumber, waker: Waker) {
-        self.waiting.borrow_mut().insert(number, Waiting { waker, told: RunReport::default() });
+        self.waiting.borrow_mut().insert(number, Waiting { waker, report: RunReport::default() });
     }
 
     /// The run waits no longer: it is polled or dropped. Returns what its request has told meanwhile.
@@ -84,24 +84,24 @@ impl Runs {
     pub(crate) fn resume(&self, number: RequestNumber) -> RunReport {
         // Its waker is dropped outside of the borrow.
         let run = self.waiting.borrow_mut().remove(&number);
-        run.map(|run| run.told).unwrap_or_default()
+        run.map(|run| run.report).unwrap_or_default()
     }
 
     #[cold]
     fn take(&self, number: RequestNumber) -> RunReport {
         let mut all = RunReport::default();
         // The last one first. Handles are dropped outside of the borrow.
-        while let Some((_, mut told)) = self.pop(number) {
-            drop(told.add(all));
-            all = told;
+        while let Some((_, mut report)) = self.pop(number) {
+            drop(report.add(all));
+            all = report;
         }
         all
     }
 
     fn pop(&self, number: RequestNumber) -> Option<(RequestNumber, RunReport)> {
-        let mut told = self.told.borrow_mut();
-        let last = told.pop_if(|(of, _)| *of == number);
-        self.any.set(!told.is_empty());
+        let mut reports = self.reports.borrow_mut();
+        let last = reports.pop_if(|(of, _)| *of == number);
+        self.any.set(!reports.is_empty());
         last
     }
 }
@@ -141,31 +141,31 @@ mod tests {
         }
     }
 
-    fn both(told: &RunReport) -> (bool, bool) {
-        (told.route.is_some(), told.interim.is_some())
+    fn both(report: &RunReport) -> (bool, bool) {
+        (report.route.is_some(), report.interim.is_some())
     }
 
     #[test]
     fn a_run_within_another_is_told_its_own() {
         let runs = Runs::default();
-        let (within, told) = runs.poll(OUTER, || {
+        let (within, reported) = runs.poll(OUTER, || {
             runs.tell(OUTER, route());
             let ((), within) = runs.poll(INNER, || runs.tell(INNER, interim()));
             assert!(runs.listens(OUTER) && !runs.listens(INNER));
             within
         });
-        assert_eq!((both(&within), both(&told)), ((false, true), (true, false)));
+        assert_eq!((both(&within), both(&reported)), ((false, true), (true, false)));
         assert_eq!(both(&runs.poll(OUTER, || ()).1), (false, false), "it was told once");
     }
 
     #[test]
     fn all_that_a_run_is_told_in_one_poll_comes_together() {
         let runs = Runs::default();
-        let ((), told) = runs.poll(OUTER, || {
+        let ((), reported) = runs.poll(OUTER, || {
             runs.tell(OUTER, route());
             runs.tell(OUTER, interim());
         });
-        assert_eq!(both(&told), (true, true));
+        assert_eq!(both(&reported), (true, true));
     }
 
     #[derive(Default)]

@@ -54,22 +54,22 @@ impl Invocation {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let (runs, number) = (self.runs, self.number);
         if self.seeks_route {
-            let told = self.dispatch.loop_context.runs.resume(number);
-            self.note(told);
+            let report = self.dispatch.loop_context.runs.resume(number);
+            self.note(report);
         }
         self.dispatch.begins(Some(self.endpoint));
         let mut response = None;
-        let (polled, told) =
+        let (polled, report) =
             self.dispatch.loop_context.runs.poll(number, || slot.as_mut().poll(&mut response, cx));
         self.dispatch.ends();
         match (polled, response) {
             (Ok(()), None) => {
-                self.wait(slot, told, cx);
+                self.wait(slot, report, cx);
                 self.dispatch.loop_context.give_back(number, peer);
                 Poll::Pending
             }
             (Ok(()), Some(mut response)) => {
-                self.note(told);
+                self.note(report);
                 let (dispatch, endpoint) = (&self.dispatch, self.endpoint);
                 dispatch.put_slot(runs, slot);
                 dispatch.loop_context.give_back(number, peer);
@@ -77,7 +77,7 @@ impl Invocation {
                 Poll::Ready(Answer { response, endpoint: Some(endpoint), continuation })
             }
             (Err(panic), _) => {
-                self.note(told);
+                self.note(report);
                 let endpoint = self.endpoint;
                 let response = self.dispatch.fail(runs, slot, panic, number, peer, endpoint);
                 Poll::Ready(Answer::message(response, Some(endpoint)))
@@ -86,9 +86,9 @@ impl Invocation {
     }
 
     /// It waits, and was told this.
-    pub(super) fn wait(&mut self, slot: Slot, told: RunReport, cx: &TaskContext<'_>) {
+    pub(super) fn wait(&mut self, slot: Slot, report: RunReport, cx: &TaskContext<'_>) {
         self.slot = Some(slot);
-        self.note(told);
+        self.note(report);
         self.seeks_route = self.seeks_route && self.dispatch.leads_on(self.endpoint);
         if self.seeks_route {
             self.dispatch.loop_context.runs.wait(self.number, cx.waker().clone());

@@ -6,9 +6,9 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::{Fault, IntoResponse, Method, Response, StatusCode, multipart};
 
 use super::{FieldError, HeaderFault};
+use crate::conditions::takes;
 use crate::layers::Problem;
 use crate::layers::problem::Carried;
-use crate::takes;
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]

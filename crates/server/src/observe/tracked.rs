@@ -13,9 +13,9 @@ use anywire_loops::clock::precise;
 use anywire_wire::{Address, Position};
 
 use super::{Begun, Ended, ExchangeEnd, MakeObserver, Observer};
-use crate::blocking::QueueTime;
 use crate::contained::{Payload, dispose, drop_each, text};
 use crate::counters::Live;
+use crate::pool::QueueTime;
 
 /// The observers of one loop.
 #[derive(Default)]

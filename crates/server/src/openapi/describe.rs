@@ -263,15 +263,15 @@ fn say(operation: &mut Operation, doc: &HandlerDoc) {
 
 /// The responses of a status that the types do not tell. The body of each is that of a response which they tell without its status.
 fn state(operation: &mut Operation, stated: &[StatedResponse], schemas: &mut Schemas) {
-    let told = operation.answers.clone();
+    let described = operation.answers.clone();
     for StatedResponse { status, description, body } in stated {
         let code = status.as_u16();
         let of_kind = Status::Of((code / 100) as u8);
         let known = match body {
             Some(body) => body(schemas).answers.into_iter().next(),
             None => {
-                let of_any = told.get(&Status::Any).filter(|_| code >= 400);
-                told.get(&Status::Is(code)).or(told.get(&of_kind)).or(of_any).cloned()
+                let of_any = described.get(&Status::Any).filter(|_| code >= 400);
+                described.get(&Status::Is(code)).or(described.get(&of_kind)).or(of_any).cloned()
             }
         };
         let known = known.unwrap_or_else(|| answer(Status::Is(code)));
@@ -280,7 +280,7 @@ fn state(operation: &mut Operation, stated: &[StatedResponse], schemas: &mut Sch
         operation.answers.insert(status, Answer { status, description, ..known });
     }
     // One of which nothing is known is one of these.
-    if !stated.is_empty() && told.get(&Status::Any).is_some_and(|any| any.content.is_empty()) {
+    if !stated.is_empty() && described.get(&Status::Any).is_some_and(|any| any.content.is_empty()) {
         operation.answers.remove(&Status::Any);
     }
 }

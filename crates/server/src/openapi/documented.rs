@@ -8,10 +8,10 @@ use std::sync::Arc;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::{DescribeRequest, DescribeResponse, RequestDoc, ResponseDoc, Schemas};
-use crate::blocking::{BlockingFunction, OnPool, PoolArguments, PoolResult, Pooled};
 use crate::extract::Needs;
 use crate::handler::{Arguments, Function, Handler, HandlerParts};
 use crate::layer::name_of;
+use crate::pool::{BlockingFunction, OnPool, PoolArguments, PoolResult, Pooled};
 use crate::request::Request;
 use crate::with::{Added, With};
 

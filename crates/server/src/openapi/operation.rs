@@ -58,8 +58,9 @@ impl Operation {
                 self.id.take().filter(|_| id.as_ref().is_some_and(|id| id.place.is_none())).or(id.clone());
         }
         // A paragraph each.
-        let told = [self.told(), other.told()].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        self.description = (!told.is_empty()).then_some(told);
+        let paragraphs =
+            [self.paragraphs(), other.paragraphs()].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        self.description = (!paragraphs.is_empty()).then_some(paragraphs);
         self.is_joined = true;
         self.summary = self.summary.take().or(summary.clone());
         let more = tags.iter().filter(|tag| !self.tags.contains(tag)).cloned().collect::<Vec<_>>();
@@ -94,7 +95,7 @@ impl Operation {
     }
 
     /// What the handler does, and for which requests.
-    fn told(&self) -> Option<String> {
+    fn paragraphs(&self) -> Option<String> {
         if self.is_joined {
             return self.description.clone();
         }

@@ -1,15 +1,26 @@
 //! Routes as they were given become routes that serve, once all of them are checked.
 
+pub(super) mod conditions;
+pub(super) mod endpoints;
+pub(super) mod layers;
+#[cfg(feature = "openapi")]
+pub(super) mod openapi;
+pub(super) mod pools;
+pub(super) mod slashes;
+pub(super) mod tree;
+pub(super) mod tunnels;
+
 use std::collections::HashMap;
 
-use super::endpoints::{Endpoints, Generation};
-use super::fallbacks::Fallbacks;
-use super::leaf::Leaf;
-use super::pool_routes::counts_from_arrival;
-use super::table::{Literal, Table};
-use super::tree::Tree;
-use super::{Route, RouteError, Router, path};
 use crate::layer::GivenLayer;
+use crate::router::build::endpoints::{Endpoints, Generation};
+use crate::router::build::pools::counts_from_arrival;
+use crate::router::build::tree::Tree;
+use crate::router::table::fallbacks::Fallbacks;
+use crate::router::table::leaf::Leaf;
+use crate::router::table::normal;
+use crate::router::table::{Literal, Table};
+use crate::router::{Route, RouteError, Router};
 
 impl Router {
     /// Checks everything and builds the tree.
@@ -54,14 +65,14 @@ impl Router {
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
         let (endpoints, choices, layers) = endpoints.into_parts();
         // Within layers of a server, the route is looked up later.
-        let hidden = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
+        let literals_within = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
         let tree = tree.build();
         let (is_stamped, pools) = (endpoints.iter().any(counts_from_arrival), Vec::new());
         Ok(Table {
             generation,
             tree,
             literals,
-            hidden,
+            literals_within,
             has_matrix: leaves.iter().any(|leaf| leaf.ignores_matrix),
             leaves,
             endpoints,
@@ -104,7 +115,7 @@ fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, V
     let mut places: HashMap<String, usize> = HashMap::new();
     for route in routes {
         RouteError::check_path(&route.path, route.entry.place)?;
-        let normal = path::of_route(&route.path);
+        let normal = normal::of_route(&route.path);
         let place = *places.entry(normal.clone()).or_insert(paths.len());
         match paths.get_mut(place) {
             Some((_, routes)) => routes.push(route),

@@ -8,11 +8,11 @@ use std::task::Poll;
 use anywire_http::{Body, Method, Request, Response, StatusCode};
 use anywire_loops::Work;
 
-use super::Router;
 use crate::context::Peer;
 use crate::dispatch::{Answer, Dispatch, Received};
 use crate::limits::Limits;
 use crate::request::{RequestKind, Ticket};
+use crate::router::Router;
 
 impl Router {
     /// Answers one request, without server, thread or name: for tests of a service. `Request::get("/path")` and its like

@@ -1,7 +1,7 @@
 //! The routes as text.
 
-use super::table::Table;
-use super::{EndpointKind, RouteError, Router};
+use crate::router::table::Table;
+use crate::router::{EndpointKind, RouteError, Router};
 
 impl Router {
     /// All routes, one a line: method and path, where the handler was given, its [guards](crate::guards) and media types, its limits where

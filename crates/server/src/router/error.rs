@@ -8,7 +8,7 @@ use anywire_advice::Chain;
 use anywire_http::Method;
 use anywire_http::accept::InvalidMediaType;
 
-use crate::guards::GuardFault;
+use crate::conditions::guards::GuardFault;
 use crate::layer::LayerFault;
 
 /// Why a set of routes cannot serve. The author of the routes is at fault.
@@ -341,7 +341,7 @@ impl fmt::Debug for RouteError {
 
 impl RouteError {
     /// Refuses a path that would not match what its author means.
-    pub(super) fn check_path(path: &str, place: &'static Location<'static>) -> Result<(), Self> {
+    pub(in crate::router) fn check_path(path: &str, place: &'static Location<'static>) -> Result<(), Self> {
         if !path.starts_with('/') {
             return Err(Self::Relative { path: path.to_owned(), place });
         }

@@ -1,48 +1,56 @@
-//! The routes as they serve: a radix tree of paths, built once and shared by all loops. [`lookup`](super::lookup) searches it.
+//! The routes as they serve: a radix tree of paths, built once and shared by all loops. [`lookup`] searches it.
+
+pub(super) mod answers;
+pub(super) mod choice;
+pub(super) mod fallbacks;
+pub(super) mod leaf;
+pub(super) mod lookup;
+pub(super) mod matrix;
+pub(super) mod normal;
 
 use std::rc::Rc;
 
 use anywire_http::Response;
 use anywire_loops::Pool;
 
-use super::choice::{Choice, Otherwise, Outcome};
-use super::endpoints::{EndpointId, EndpointRecord, Generation, RouteName};
-use super::fallbacks::Fallbacks;
-use super::layers::UsedLayer;
-use super::leaf::Leaf;
-use super::own::NoCandidate;
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States, StatesId};
 use crate::layer::GivenLayer;
 use crate::request::Request;
+use crate::router::build::endpoints::{EndpointId, EndpointRecord, Generation, RouteName};
+use crate::router::build::layers::UsedLayer;
+use crate::router::table::answers::NoCandidate;
+use crate::router::table::choice::{Choice, Otherwise, Outcome};
+use crate::router::table::fallbacks::Fallbacks;
+use crate::router::table::leaf::Leaf;
 
 /// The routes as they serve.
 pub(crate) struct Table {
-    pub(super) generation: Generation,
-    pub(super) tree: matchit::Router<usize>,
+    pub(in crate::router) generation: Generation,
+    pub(in crate::router) tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
-    pub(super) literals: Vec<Literal>,
+    pub(in crate::router) literals: Vec<Literal>,
     /// The same, if layers of the server come before the look-up.
-    pub(super) hidden: Vec<Literal>,
-    pub(super) leaves: Vec<Leaf>,
+    pub(in crate::router) literals_within: Vec<Literal>,
+    pub(in crate::router) leaves: Vec<Leaf>,
     /// A route ignores matrix parameters.
-    pub(super) has_matrix: bool,
-    pub(super) endpoints: Vec<EndpointRecord>,
+    pub(in crate::router) has_matrix: bool,
+    pub(in crate::router) endpoints: Vec<EndpointRecord>,
     /// By their number.
-    pub(super) choices: Vec<Choice>,
+    pub(in crate::router) choices: Vec<Choice>,
     /// Those of routes, routers and the server, by their number.
-    pub(super) layers: Vec<GivenLayer>,
-    pub(super) fallbacks: Fallbacks,
+    pub(in crate::router) layers: Vec<GivenLayer>,
+    pub(in crate::router) fallbacks: Fallbacks,
     /// What answers `CONNECT`.
-    pub(super) tunnel: EndpointId,
+    pub(in crate::router) tunnel: EndpointId,
     /// All of it within layers of the server, if there are any.
-    pub(super) around: Option<EndpointId>,
+    pub(in crate::router) around: Option<EndpointId>,
     /// Of each router, and the router around it.
-    pub(super) states: Vec<(StateFactories, Option<usize>)>,
+    pub(in crate::router) states: Vec<(StateFactories, Option<usize>)>,
     /// A handler has to know when its requests came.
-    pub(super) is_stamped: bool,
+    pub(in crate::router) is_stamped: bool,
     /// By endpoint: the pool that its handler runs on. Empty without a server.
-    pub(super) pools: Vec<Option<Pool>>,
+    pub(in crate::router) pools: Vec<Option<Pool>>,
 }
 
 impl Drop for Table {
@@ -57,12 +65,12 @@ impl Drop for Table {
 }
 
 /// A path without a variable.
-pub(super) struct Literal {
+pub(in crate::router) struct Literal {
     /// In normal form.
-    pub(super) path: Box<str>,
+    pub(in crate::router) path: Box<str>,
     /// What answers `GET`, here to save a look at the leaf.
-    pub(super) get: EndpointId,
-    pub(super) leaf: usize,
+    pub(in crate::router) get: EndpointId,
+    pub(in crate::router) leaf: usize,
 }
 
 impl Table {

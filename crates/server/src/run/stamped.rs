@@ -8,7 +8,7 @@ use anywire_http::Response;
 use anywire_loops::clock::precise;
 
 use super::{Run, Slot};
-use crate::blocking::Arrived;
+use crate::pool::Arrived;
 use crate::request::Request;
 
 /// A slot that notes the time on each request, unless that was done within layers of the server.

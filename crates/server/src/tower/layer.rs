@@ -198,7 +198,7 @@ impl<B: ResponseBody> Service<http::Request<B>> for NextService {
     fn call(&mut self, mut request: http::Request<B>) -> NextFuture {
         let held = request.extensions_mut().remove::<Held>();
         NextFuture(match held.and_then(|held| held.run(request)) {
-            Some(Ok(going)) => Run::InnerFuture(ThreadBound::new(RefCell::new(going))),
+            Some(Ok(running)) => Run::InnerFuture(ThreadBound::new(RefCell::new(running))),
             Some(Err(cause)) => Run::Refused(Some(refused(cause).into_response())),
             None => {
                 tracing::error!(
@@ -225,8 +225,8 @@ impl Future for NextFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let response = match &mut self.0 {
-            Run::InnerFuture(going) => match going.get() {
-                Some(going) => ready!(Pin::new(&mut *going.borrow_mut()).poll(cx)),
+            Run::InnerFuture(running) => match running.get() {
+                Some(running) => ready!(Pin::new(&mut *running.borrow_mut()).poll(cx)),
                 None => respond::failed(),
             },
             Run::Refused(response) => match response.take() {

@@ -55,10 +55,10 @@ impl<H: DatagramHandler> Service<H> {
 
     /// Returns the deadline of the end.
     async fn serve(&mut self, end: &mut Deadline) -> Instant {
-        let mut told = pin!(async {
+        let mut deadline_of_end = pin!(async {
             tokio::select! {
                 // A handle that was dropped stops its server at once.
-                told = end.wait_for(Option::is_some) => told.ok().and_then(|told| *told).unwrap_or_else(Instant::now),
+                end = end.wait_for(Option::is_some) => end.ok().and_then(|deadline| *deadline).unwrap_or_else(Instant::now),
                 // Whoever stops the loops waits for their tasks, so this one hurries.
                 () = loops::stopping() => Instant::now() + HURRY,
             }
@@ -68,7 +68,7 @@ impl<H: DatagramHandler> Service<H> {
             let arrived = tokio::select! {
                 biased;
                 arrived = self.sender.socket.receive(&mut self.received) => arrived,
-                deadline = &mut told => return deadline,
+                deadline = &mut deadline_of_end => return deadline,
             };
             if let Err(error) = arrived {
                 self.pause_after(&error).await;
@@ -80,7 +80,7 @@ impl<H: DatagramHandler> Service<H> {
                     biased;
                     () = self.send_replies() => {}
                     // A network that takes little must not hold up the end.
-                    deadline = &mut told => return deadline,
+                    deadline = &mut deadline_of_end => return deadline,
                 }
             }
             batches += 1;
@@ -88,7 +88,9 @@ impl<H: DatagramHandler> Service<H> {
                 batches = 0;
                 tokio::task::yield_now().await;
                 // The select above looks at the end only when nothing has arrived.
-                if let Poll::Ready(deadline) = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await {
+                if let Poll::Ready(deadline) =
+                    poll_fn(|cx| Poll::Ready(deadline_of_end.as_mut().poll(cx))).await
+                {
                     return deadline;
                 }
             }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anywire_http::accept::MediaType;
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
+use crate::conditions::takes;
 use crate::handler::{Endpoint, endpoint};
 use crate::layers::Problem;
 use crate::request::Request;
-use crate::takes;
 
 /// To a path that no route has.
-pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
+pub(in crate::router) fn unknown_path() -> Arc<dyn Endpoint> {
     endpoint(async |request: Request| {
         if request.path() == "*" {
             // A question about the server as a whole, of `OPTIONS` alone (RFC 9110 section 9.3.7).
@@ -24,18 +24,18 @@ pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
 }
 
 /// To a `CONNECT` that no handler takes.
-pub(super) fn no_tunnel() -> Arc<dyn Endpoint> {
+pub(in crate::router) fn no_tunnel() -> Arc<dyn Endpoint> {
     endpoint(async || (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels"))
 }
 
 /// To a method that the routes of a path do not have. `allow` lists those that they have.
-pub(super) fn other_method(allow: String) -> Arc<dyn Endpoint> {
+pub(in crate::router) fn other_method(allow: String) -> Arc<dyn Endpoint> {
     let allow: Arc<str> = allow.into();
     endpoint(async move |method: Method| to_other_method(&method, &allow))
 }
 
 /// The methods of a path as the field `Allow` lists them. `None` if there are none.
-pub(super) fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> Option<String> {
+pub(in crate::router) fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> Option<String> {
     let mut allow: Vec<&str> = Vec::new();
     for method in methods.map(Method::as_str) {
         if !allow.contains(&method) {
@@ -69,7 +69,7 @@ fn to_other_method(method: &Method, allow: &str) -> Response {
 /// Why none of the handlers of a path takes a request. Travels among its extensions to what words the response, so that layers are around
 /// that.
 #[derive(Debug, Clone)]
-pub(super) enum NoCandidate {
+pub(in crate::router) enum NoCandidate {
     /// It has another method than those that would be answered.
     Method {
         allow: String,
@@ -85,7 +85,7 @@ pub(super) enum NoCandidate {
 }
 
 /// To a request that the conditions of all handlers of its path have refused, or that they could not be asked about.
-pub(super) fn refused() -> Arc<dyn Endpoint> {
+pub(in crate::router) fn refused() -> Arc<dyn Endpoint> {
     endpoint(async |mut request: Request| {
         let Some(refused) = request.extensions_mut().remove::<NoCandidate>() else {
             // A layer has replaced the request.
@@ -133,4 +133,4 @@ fn set(response: &mut Response, name: &str, value: &str) {
     debug_assert!(set.is_ok(), "tokens and media types are values");
 }
 
-pub(super) const NOTHING: &str = "nothing is here";
+pub(in crate::router) const NOTHING: &str = "nothing is here";

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use anywire_http::{Method, RequestHead};
 
-use super::choice::{Otherwise, Outcome};
-use super::endpoints::{EndpointId, EndpointKind};
-use super::leaf::Leaf;
-use super::matrix::Bare;
-use super::path;
-use super::table::{Literal, Table};
 use crate::request::{Params, Request};
+use crate::router::build::endpoints::{EndpointId, EndpointKind};
+use crate::router::table::choice::{Otherwise, Outcome};
+use crate::router::table::leaf::Leaf;
+use crate::router::table::matrix::Bare;
+use crate::router::table::normal;
+use crate::router::table::{Literal, Table};
 
 impl Table {
     /// Who answers a request whose path is one of the literals. [`Table::find`] finds the others.
@@ -51,7 +51,7 @@ impl Table {
         names: &[Rc<[Box<str>]>],
         params: &mut Params,
     ) -> EndpointId {
-        match self.literal_of(&self.hidden, head) {
+        match self.literal_of(&self.literals_within, head) {
             Some(endpoint) => endpoint,
             None => self.search(head, names, params),
         }
@@ -64,7 +64,7 @@ impl Table {
             return self.search_matrix(head, names, params);
         }
         let Ok(found) = self.tree.at(path) else {
-            return match path::is_plain(path) {
+            return match normal::is_plain(path) {
                 true => self.unknown_path(head, path, params),
                 false => self.find_normal(head, names, params),
             };
@@ -74,7 +74,7 @@ impl Table {
         if !found.params.is_empty() {
             // One pass: each step of the tree's iterator checks name and value for UTF-8.
             let ranges = found.params.iter().map(|(_, value)| {
-                is_plain &= path::is_plain(value);
+                is_plain &= normal::is_plain(value);
                 let range = range_in(path, value);
                 // A head is limited to far less than 4 GiB.
                 range.start as u32..range.end as u32
@@ -93,7 +93,7 @@ impl Table {
     #[cold]
     fn find_normal(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
         let path = head.path();
-        let normal = path::of_request(path);
+        let normal = normal::of_request(path);
         let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal, params) };
         set_in_original(params, path, &normal, &found, names);
         self.matched(*found.value, head, &normal, params)
@@ -104,7 +104,7 @@ impl Table {
     #[cold]
     fn search_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
         let path = head.path();
-        let normal = path::of_request(path);
+        let normal = normal::of_request(path);
         let whole = self.tree.at(&normal).ok();
         let is_own = whole.as_ref().is_some_and(|found| self.leaves[*found.value].has_semicolon);
         if !is_own && let Some(endpoint) = self.find_without_matrix(head, names, params) {
@@ -128,14 +128,14 @@ impl Table {
         params: &mut Params,
     ) -> Option<EndpointId> {
         let bare = Bare::of(head.path())?;
-        let normal = path::of_request(&bare.path);
+        let normal = normal::of_request(&bare.path);
         let found = self.tree.at(&normal).ok()?;
         if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
         if !found.params.is_empty() {
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
-            let ranges = bare.in_original(path::in_original(&bare.path, ranges));
+            let ranges = bare.in_original(normal::in_original(&bare.path, ranges));
             params.set(&names[*found.value], ranges.into_iter());
         }
         Some(self.matched(*found.value, head, &normal, params))
@@ -161,11 +161,11 @@ impl Table {
     }
 
     /// Finds who answers a path whose leaf lets a request not in. The fallbacks before which the leaf stands back have not either.
-    pub(super) fn beside_leaf(&self, request: &Request, leaf: &Leaf) -> EndpointId {
+    pub(in crate::router) fn beside_leaf(&self, request: &Request, leaf: &Leaf) -> EndpointId {
         if *request.method() == Method::CONNECT {
             return self.tunnel;
         }
-        let mut endpoint = self.fallbacks.find(&path::of_request(request.path()));
+        let mut endpoint = self.fallbacks.find(&normal::of_request(request.path()));
         while leaf.yields_to.contains(&endpoint)
             && let EndpointKind::Choice(choice) = self.endpoints[endpoint.index()].kind
         {
@@ -182,7 +182,7 @@ impl Table {
 
     /// Finds who answers an unknown path of a nested router whose fallbacks let a request not in: the leaf that has stood back, or the
     /// fallback around it.
-    pub(super) fn beside_fallback(
+    pub(in crate::router) fn beside_fallback(
         &self,
         head: &RequestHead,
         fallback: EndpointId,
@@ -190,7 +190,7 @@ impl Table {
         names: &[Rc<[Box<str>]>],
         params: &mut Params,
     ) -> EndpointId {
-        let normal = path::of_request(head.path());
+        let normal = normal::of_request(head.path());
         if let Ok(found) = self.tree.at(&normal)
             && let leaf = &self.leaves[*found.value]
             && leaf.yields_to.contains(&fallback)
@@ -214,7 +214,7 @@ fn set_in_original(
     params.clear();
     if !found.params.is_empty() {
         let ranges = found.params.iter().map(|(_, value)| range_in(normal, value));
-        params.set(&names[*found.value], path::in_original(path, ranges).into_iter());
+        params.set(&names[*found.value], normal::in_original(path, ranges).into_iter());
     }
 }
 
@@ -228,7 +228,7 @@ fn range_in(whole: &str, part: &str) -> Range<usize> {
 mod tests {
     use super::*;
     use crate::router::Router;
-    use crate::router::endpoints::RouteName;
+    use crate::router::build::endpoints::RouteName;
 
     async fn nothing() {}
 

@@ -2,15 +2,17 @@
 
 use anywire_http::Method;
 
-use super::choice::{Candidate, Choice, Otherwise};
-use super::endpoints::{EndpointId, Endpoints, RouteName};
-use super::layers::Layers;
-use super::tree::Tree;
-use super::{Entry, Fallback, RouteError, Scope, own, path};
 use crate::conditions::Conditions;
+use crate::router::build::endpoints::{EndpointId, Endpoints, RouteName};
+use crate::router::build::layers::Layers;
+use crate::router::build::tree::Tree;
+use crate::router::table::answers;
+use crate::router::table::choice::{Candidate, Choice, Otherwise};
+use crate::router::table::normal;
+use crate::router::{Entry, Fallback, RouteError, Scope};
 
 /// The handlers of unknown paths.
-pub(super) struct Fallbacks {
+pub(in crate::router) struct Fallbacks {
     /// By the prefix of a nested router.
     nested: matchit::Router<EndpointId>,
     /// Those of nested routers, with the prefix in normal form of the router that has the fallback.
@@ -29,7 +31,7 @@ struct FallbackPrefix<'r> {
 }
 
 impl Fallbacks {
-    pub(super) fn new(
+    pub(in crate::router) fn new(
         given: &[Fallback],
         scopes: &[Scope],
         endpoints: &mut Endpoints<'_>,
@@ -40,7 +42,7 @@ impl Fallbacks {
         for site in &sites {
             let normal = &*site.normal;
             // A prefix is longer than those around it.
-            let outer = known.iter().rev().find(|(prefix, _)| path::is_below(normal, prefix));
+            let outer = known.iter().rev().find(|(prefix, _)| normal::is_below(normal, prefix));
             let outer = outer.map(|(_, endpoint)| *endpoint);
             let (endpoint, prefix, place) = match (site.layered, &site.given[..]) {
                 (Some(scope), _) => {
@@ -61,24 +63,24 @@ impl Fallbacks {
             }
         }
         let outermost = known.first().filter(|(normal, _)| normal.is_empty()).map(|(_, endpoint)| *endpoint);
-        let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
+        let outermost = outermost.unwrap_or_else(|| endpoints.add_own(answers::unknown_path(), 0));
         Ok(Self { nested: tree.build(), prefixes, outermost })
     }
 
     /// The fallbacks that come before this route: it has a variable where their prefix has text, and is no route of theirs. That of the
     /// outermost router comes before none.
-    pub(super) fn closer_than(&self, route: &str) -> impl Iterator<Item = EndpointId> {
-        let closer = self.prefixes.iter().filter(|(prefix, _)| path::is_closer(prefix, route));
+    pub(in crate::router) fn closer_than(&self, route: &str) -> impl Iterator<Item = EndpointId> {
+        let closer = self.prefixes.iter().filter(|(prefix, _)| normal::is_closer(prefix, route));
         closer.map(|(_, fallback)| *fallback)
     }
 
     /// The fallback of the innermost nested router that contains the path, which is in normal form.
-    pub(super) fn find(&self, normal: &str) -> EndpointId {
+    pub(in crate::router) fn find(&self, normal: &str) -> EndpointId {
         self.nested(normal).unwrap_or(self.outermost)
     }
 
     /// The same, of nested routers alone.
-    pub(super) fn nested(&self, normal: &str) -> Option<EndpointId> {
+    pub(in crate::router) fn nested(&self, normal: &str) -> Option<EndpointId> {
         self.nested.at(normal).ok().map(|found| *found.value)
     }
 }
@@ -103,13 +105,13 @@ fn add(
     {
         return Ok(*endpoint);
     }
-    let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), nested.unwrap_or(0)));
+    let outer = outer.unwrap_or_else(|| endpoints.add_own(answers::unknown_path(), nested.unwrap_or(0)));
     let common = endpoints.layers.common(given.iter().map(|fallback| fallback.entry.scope));
     Ok(add_choice(candidates, outer, nested.unwrap_or(common), name, endpoints))
 }
 
 /// Handlers without a path, of which guards choose one, within the layers of this nested router as well.
-pub(super) fn candidates<'r>(
+pub(in crate::router) fn candidates<'r>(
     entries: impl Iterator<Item = &'r Entry>,
     name: &RouteName,
     nested: Option<usize>,
@@ -140,14 +142,14 @@ pub(super) fn candidates<'r>(
 }
 
 /// Adds what chooses among handlers without a path. A guard of them that panics is answered within the layers of this router.
-pub(super) fn add_choice(
+pub(in crate::router) fn add_choice(
     candidates: Vec<Candidate>,
     outer: EndpointId,
     scope: usize,
     name: RouteName,
     endpoints: &mut Endpoints<'_>,
 ) -> EndpointId {
-    let refused = endpoints.add_own(own::refused(), scope);
+    let refused = endpoints.add_own(answers::refused(), scope);
     let choice = |fallback| Choice::new(candidates, Otherwise::Outer { fallback, outer }, refused);
     endpoints.add_choice(name, choice)
 }
@@ -162,7 +164,7 @@ fn add_layered(
     prefixes: &mut Vec<(String, EndpointId)>,
     endpoints: &mut Endpoints<'_>,
 ) -> Result<EndpointId, RouteError> {
-    let around = sites.iter().filter(|site| !site.given.is_empty() && path::is_below(normal, &site.normal));
+    let around = sites.iter().filter(|site| !site.given.is_empty() && normal::is_below(normal, &site.normal));
     let mut around: Vec<&FallbackPrefix<'_>> = around.collect();
     // One without guards takes all that come to it.
     let is_open = |site: &&FallbackPrefix<'_>| {
@@ -177,13 +179,13 @@ fn add_layered(
         prefixes.push((site.normal.clone(), endpoint));
         answers = Some(endpoint);
     }
-    let endpoint = answers.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), scope));
+    let endpoint = answers.unwrap_or_else(|| endpoints.add_own(answers::unknown_path(), scope));
     let conditions = endpoints.within_routers(&Conditions::default(), scope).guards_alone();
     if conditions.are_none() {
         return Ok(endpoint);
     }
     let candidates = vec![Candidate { method: None, conditions, endpoint, within: Box::default() }];
-    let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
+    let outer = outer.unwrap_or_else(|| endpoints.add_own(answers::unknown_path(), 0));
     let name = RouteName::fallback(&endpoints.scopes[scope].prefix);
     let choice = add_choice(candidates, outer, scope, name, endpoints);
     prefixes.extend(around.last().map(|site| (site.normal.clone(), choice)));
@@ -194,7 +196,7 @@ fn add_layered(
 fn sites<'r>(given: &'r [Fallback], scopes: &[Scope], layers: &Layers<'_>) -> Vec<FallbackPrefix<'r>> {
     let mut sites: Vec<FallbackPrefix<'_>> = Vec::with_capacity(given.len());
     for fallback in given {
-        let normal = path::of_route(&fallback.prefix);
+        let normal = normal::of_route(&fallback.prefix);
         match sites.iter_mut().find(|site| site.normal == normal) {
             Some(site) => site.given.push(fallback),
             None => sites.push(FallbackPrefix { normal, given: vec![fallback], layered: None }),
@@ -213,7 +215,7 @@ fn sites<'r>(given: &'r [Fallback], scopes: &[Scope], layers: &Layers<'_>) -> Ve
 /// unknown path is of none of them.
 fn layered_only(scopes: &[Scope], layers: &Layers<'_>) -> Vec<(String, usize)> {
     let nested = scopes.iter().enumerate().filter(|(_, scope)| scope.is_nested);
-    let nested: Vec<_> = nested.map(|(index, scope)| (path::of_route(&scope.prefix), index)).collect();
+    let nested: Vec<_> = nested.map(|(index, scope)| (normal::of_route(&scope.prefix), index)).collect();
     let is_alone = |normal: &String| nested.iter().filter(|(other, _)| other == normal).count() == 1;
     nested.iter().filter(|(normal, index)| layers.are_of(*index) && is_alone(normal)).cloned().collect()
 }

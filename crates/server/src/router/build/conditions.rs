@@ -2,13 +2,13 @@
 
 use anywire_http::accept::InvalidMediaType;
 
-use super::endpoints::Endpoints;
-use super::{Entry, MediaTypeFault, RouteError};
 use crate::conditions::{Conditions, GivenTypes};
+use crate::router::build::endpoints::Endpoints;
+use crate::router::{Entry, MediaTypeFault, RouteError};
 
 impl Endpoints<'_> {
     /// The conditions of a handler and of the routers around it. Its path has these parameters.
-    pub(super) fn conditions(
+    pub(in crate::router) fn conditions(
         &self,
         route: &str,
         entry: &Entry,
@@ -46,7 +46,7 @@ impl Endpoints<'_> {
     }
 
     /// These conditions within those of a router and of the routers around it.
-    pub(super) fn within_routers(&self, own: &Conditions, scope: usize) -> Conditions {
+    pub(in crate::router) fn within_routers(&self, own: &Conditions, scope: usize) -> Conditions {
         let routers = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
         routers.fold(own.clone(), |own, scope| own.within(&self.scopes[scope].conditions))
     }

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 /// What is left of a path without the parameters of its segments.
-pub(super) struct Bare {
-    pub(super) path: String,
+pub(in crate::router) struct Bare {
+    pub(in crate::router) path: String,
     /// Where text was left out: the offset in what is left, and the bytes that are missing up to there.
     left_out: Vec<(usize, usize)>,
 }
 
 impl Bare {
     /// `None` if the path has no parameters.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub(in crate::router) fn of(path: &str) -> Option<Self> {
         if !path.contains(';') {
             return None;
         }
@@ -32,7 +32,7 @@ impl Bare {
     }
 
     /// Ranges of what is left, where they stand in the whole path. The parameters of a last segment are not among them.
-    pub(super) fn in_original(&self, ranges: Vec<Range<u32>>) -> Vec<Range<u32>> {
+    pub(in crate::router) fn in_original(&self, ranges: Vec<Range<u32>>) -> Vec<Range<u32>> {
         let moved = |offset: u32| {
             let before = self.left_out.iter().take_while(|(at, _)| *at < offset as usize).last();
             // A head is limited to far less than 4 GiB.

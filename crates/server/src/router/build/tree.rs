@@ -2,11 +2,11 @@
 
 use std::panic::Location;
 
-use super::error::{PathFault, RouteError};
-use super::leaf::param_names;
+use crate::router::error::{PathFault, RouteError};
+use crate::router::table::leaf::param_names;
 
 /// A tree that is being built.
-pub(super) struct Tree<'r, V> {
+pub(in crate::router) struct Tree<'r, V> {
     paths: matchit::Router<V>,
     given: Vec<Given<'r>>,
 }
@@ -19,12 +19,12 @@ struct Given<'r> {
 }
 
 impl<'r, V> Tree<'r, V> {
-    pub(super) fn new() -> Self {
+    pub(in crate::router) fn new() -> Self {
         Self { paths: matchit::Router::new(), given: Vec::new() }
     }
 
     /// Adds a path in its normal form. Errors name it as it was given.
-    pub(super) fn insert(
+    pub(in crate::router) fn insert(
         &mut self,
         normal: String,
         value: V,
@@ -55,7 +55,7 @@ impl<'r, V> Tree<'r, V> {
         }
     }
 
-    pub(super) fn build(self) -> matchit::Router<V> {
+    pub(in crate::router) fn build(self) -> matchit::Router<V> {
         self.paths
     }
 

@@ -4,15 +4,16 @@ use std::collections::HashSet;
 
 use anywire_http::{IntoResponse, Response, StatusCode};
 
-use super::own::NOTHING;
-use super::{Entry, Route, Router, path};
 use crate::handler::{Handler, HandlerParts};
 use crate::request::Request;
+use crate::router::table::answers::NOTHING;
+use crate::router::table::normal;
+use crate::router::{Entry, Route, Router};
 
 impl Router {
     /// Routes for the counterparts of those that are to have one. They have the methods and the guards of their routes, so that what is
     /// not there for a request leads nowhere. `pages` are the routes that are not among those of the router.
-    pub(super) fn redirects(&self, pages: &[Route]) -> Vec<Route> {
+    pub(in crate::router) fn redirects(&self, pages: &[Route]) -> Vec<Route> {
         let is_in = |scope: usize| {
             let mut around = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
             around.any(|scope| self.scopes[scope].redirects_slashes)
@@ -22,11 +23,11 @@ impl Router {
         if redirecting.is_empty() {
             return Vec::new();
         }
-        let taken: HashSet<String> = all().map(|route| path::of_route(&route.path)).collect();
+        let taken: HashSet<String> = all().map(|route| normal::of_route(&route.path)).collect();
         let mut redirects = Vec::new();
         for Route { path, method, entry, .. } in redirecting {
             let Some(counterpart) = counterpart(path) else { continue };
-            if taken.contains(&path::of_route(&counterpart)) {
+            if taken.contains(&normal::of_route(&counterpart)) {
                 continue;
             }
             let conditions = entry.parts.conditions.guards_alone();
@@ -54,7 +55,7 @@ fn counterpart(route: &str) -> Option<String> {
 /// Leads to the other path. If the route takes matrix parameters, a path also ends with `/` if parameters alone follow.
 fn redirect(request: &Request, takes_matrix: bool) -> Response {
     // In normal form, because browsers take a `\` for a `/`.
-    let asked = path::of_request(request.path());
+    let asked = normal::of_request(request.path());
     let mut location = match asked.rsplit_once('/') {
         Some((without, parameters))
             if parameters.is_empty() || takes_matrix && parameters.starts_with(';') =>

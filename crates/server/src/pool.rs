@@ -2,6 +2,7 @@
 
 mod deadline;
 mod function;
+mod registry;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,6 +18,7 @@ use anywire_loops::{Pool, PoolError, PoolTask};
 
 pub use self::deadline::QueueDeadline;
 pub use self::function::{BlockingFunction, PoolArgument, PoolArguments, PoolResult};
+pub(crate) use self::registry::PoolRegistry;
 use crate::extract::Needs;
 use crate::handler::{Arguments, Endpoint, Handler, HandlerParts};
 use crate::refusal::RefusalKind;

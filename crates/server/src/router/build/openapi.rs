@@ -4,10 +4,11 @@ use std::panic::Location;
 
 use anywire_http::Method;
 
-use super::{Entry, Route, RouteError, Router, Scope, path};
 use crate::conditions::Conditions;
 use crate::layer::GivenLayer;
 use crate::openapi::{DescribedRoute, Document, Files, Info, Pages, ServedFiles};
+use crate::router::table::normal;
+use crate::router::{Entry, Route, RouteError, Router, Scope};
 
 impl Router {
     /// Serves a description of the routes of this router, and of routers nested or merged into it, in whatever order they are added: a page for
@@ -82,7 +83,7 @@ impl Router {
     }
 
     /// Adds the routes of all pages, which are there once [`Self::fill`] has made them.
-    pub(super) fn add_pages(&self, routes: &mut Vec<Route>) -> Vec<ServedFiles> {
+    pub(in crate::router) fn add_pages(&self, routes: &mut Vec<Route>) -> Vec<ServedFiles> {
         let mut cells = Vec::new();
         for (scope, pages) in self.pages() {
             let cell = ServedFiles::default();
@@ -100,7 +101,11 @@ impl Router {
     }
 
     /// Makes all pages, of routes within these layers.
-    pub(super) fn fill(&self, cells: &[ServedFiles], server: &[GivenLayer]) -> Result<(), RouteError> {
+    pub(in crate::router) fn fill(
+        &self,
+        cells: &[ServedFiles],
+        server: &[GivenLayer],
+    ) -> Result<(), RouteError> {
         for ((scope, pages), cell) in self.pages().zip(cells) {
             let [page, json] = pages.paths().map(|path| self.placed(scope, &path));
             // As seen from the page, whatever a proxy puts before the path of both.
@@ -114,7 +119,7 @@ impl Router {
     }
 
     /// The routers that have pages.
-    pub(super) fn scopes_with_pages(&self) -> impl Iterator<Item = usize> {
+    pub(in crate::router) fn scopes_with_pages(&self) -> impl Iterator<Item = usize> {
         self.pages().map(|(scope, _)| scope)
     }
 
@@ -154,7 +159,7 @@ impl Router {
         let limits = around.clone().fold(entry.parts.limits, |limits, scope| limits.within(scope.limits));
         Some(DescribedRoute {
             method: method.as_ref(),
-            path: path::of_route(path),
+            path: normal::of_route(path),
             doc,
             conditions: self.conditions(&entry.parts.conditions, entry.scope),
             limits,

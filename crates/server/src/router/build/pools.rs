@@ -2,10 +2,10 @@
 
 use anywire_loops::Pool;
 
-use super::RouteError;
-use super::endpoints::{EndpointId, EndpointKind, EndpointRecord};
-use super::table::Table;
-use crate::blocking::QueueDeadline;
+use crate::pool::QueueDeadline;
+use crate::router::RouteError;
+use crate::router::build::endpoints::{EndpointId, EndpointKind, EndpointRecord};
+use crate::router::table::Table;
 
 impl Table {
     /// Refuses a handler on a pool that is not among these.
@@ -48,6 +48,6 @@ impl Table {
 }
 
 /// Whether the handler has to know when its requests came.
-pub(super) fn counts_from_arrival(record: &EndpointRecord) -> bool {
+pub(in crate::router) fn counts_from_arrival(record: &EndpointRecord) -> bool {
     record.pool.is_some() && record.limits.queue_deadline.is_some_and(QueueDeadline::counts_from_arrival)
 }

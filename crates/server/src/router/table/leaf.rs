@@ -2,16 +2,17 @@
 
 use anywire_http::Method;
 
-use super::choice::{Candidate, Choice, Otherwise};
-use super::endpoints::{EndpointId, Endpoints, RouteName};
-use super::{PathFault, Route, RouteError, own};
 use crate::conditions::GivenTypes;
+use crate::router::build::endpoints::{EndpointId, Endpoints, RouteName};
+use crate::router::table::answers;
+use crate::router::table::choice::{Candidate, Choice, Otherwise};
+use crate::router::{PathFault, Route, RouteError};
 
 /// All methods of one path.
-pub(super) struct Leaf {
+pub(in crate::router) struct Leaf {
     methods: Vec<(Method, EndpointId)>,
     /// What answers `GET`: most requests are that.
-    pub(super) get: EndpointId,
+    pub(in crate::router) get: EndpointId,
     /// What answers the methods that are not among these.
     other: EndpointId,
     /// What chooses among handlers with conditions.
@@ -20,18 +21,18 @@ pub(super) struct Leaf {
     refused: Box<[EndpointId]>,
     /// Of all handlers.
     endpoints: Box<[EndpointId]>,
-    pub(super) params: Vec<Box<str>>,
+    pub(in crate::router) params: Vec<Box<str>>,
     /// A handler takes matrix parameters, which the look-up then ignores.
-    pub(super) ignores_matrix: bool,
+    pub(in crate::router) ignores_matrix: bool,
     /// Its own path has a `;`, so that it comes before those that ignore matrix parameters.
-    pub(super) has_semicolon: bool,
+    pub(in crate::router) has_semicolon: bool,
     /// The fallbacks of nested routers that come before it.
-    pub(super) yields_to: Box<[EndpointId]>,
+    pub(in crate::router) yields_to: Box<[EndpointId]>,
 }
 
 impl Leaf {
     /// `normal` is the path of all these routes in its normal form, and `index` the number that the leaf gets.
-    pub(super) fn new(
+    pub(in crate::router) fn new(
         normal: &str,
         index: usize,
         routes: &[&Route],
@@ -79,7 +80,7 @@ impl Leaf {
         }
         let all = candidates.iter().map(|candidate| candidate.endpoint).collect();
         let scope = endpoints.layers.common(routes.iter().map(|route| route.entry.scope));
-        let allow = own::allow(candidates.iter().filter_map(|candidate| candidate.method.as_ref()));
+        let allow = answers::allow(candidates.iter().filter_map(|candidate| candidate.method.as_ref()));
         let mut direct: Vec<(Option<Method>, Option<EndpointId>)> = Vec::new();
         for Candidate { method, .. } in &candidates {
             if direct.iter().all(|(of, _)| of != method) {
@@ -95,7 +96,7 @@ impl Leaf {
             for two in std::iter::once([scope; 2]).chain(of_two) {
                 let scope = endpoints.layers.common(two);
                 if refused.iter().all(|(known, _)| *known != scope) {
-                    refused.push((scope, endpoints.add_own(own::refused(), scope)));
+                    refused.push((scope, endpoints.add_own(answers::refused(), scope)));
                 }
             }
         }
@@ -113,7 +114,7 @@ impl Leaf {
         // What a choice says of other methods depends on whose conditions hold.
         let other = any
             .or(choice)
-            .unwrap_or_else(|| endpoints.add_own(own::other_method(allow.unwrap_or_default()), scope));
+            .unwrap_or_else(|| endpoints.add_own(answers::other_method(allow.unwrap_or_default()), scope));
         let of_method =
             |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(choice)?));
         let methods = direct.into_iter().filter_map(of_method).collect();
@@ -134,13 +135,13 @@ impl Leaf {
     }
 
     /// All that answer this path.
-    pub(super) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
+    pub(in crate::router) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
         let own = self.choice.iter().chain(&self.refused);
         self.endpoints.iter().chain([&self.other]).chain(own).copied()
     }
 
     #[inline]
-    pub(super) fn endpoint(&self, method: &Method) -> EndpointId {
+    pub(in crate::router) fn endpoint(&self, method: &Method) -> EndpointId {
         if *method == Method::GET { self.get } else { self.endpoint_of(method) }
     }
 
@@ -160,7 +161,7 @@ fn alone(candidates: &[Candidate], method: Option<&Method>) -> Option<EndpointId
 }
 
 /// The names between braces of a path in normal form, in order: `/a/{b}/{*c}` has `b` and `c`.
-pub(super) fn param_names(normal: &str) -> Vec<Box<str>> {
+pub(in crate::router) fn param_names(normal: &str) -> Vec<Box<str>> {
     let mut names = Vec::new();
     let mut rest = normal;
     while let Some((_, after)) = rest.split_once('{') {
@@ -192,6 +193,6 @@ mod tests {
     #[test]
     fn parameters_have_the_names_between_braces() {
         assert_eq!(param_names("/a/{b}/x-{c}.y/{*d}"), ["b".into(), "c".into(), "d".into()] as [Box<str>; 3]);
-        assert_eq!(param_names(&super::super::path::of_route("/{{a}}/{b}")), ["b".into()] as [Box<str>; 1]);
+        assert_eq!(param_names(&super::super::normal::of_route("/{{a}}/{b}")), ["b".into()] as [Box<str>; 1]);
     }
 }

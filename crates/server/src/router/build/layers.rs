@@ -1,11 +1,11 @@
 //! The layers of all routers, numbered, and which of them are around which code.
 
-use super::endpoints::missing;
-use super::{RouteError, Scope};
 use crate::layer::{GivenLayer, LayerFault};
+use crate::router::build::endpoints::missing;
+use crate::router::{RouteError, Scope};
 
 /// The layers that have passed the checks so far.
-pub(super) struct Layers<'r> {
+pub(in crate::router) struct Layers<'r> {
     scopes: &'r [Scope],
     /// By scope: its own layers.
     of_scopes: Vec<Vec<UsedLayer>>,
@@ -23,7 +23,7 @@ pub(crate) struct UsedLayer {
 
 impl<'r> Layers<'r> {
     /// Those of all routers.
-    pub(super) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
+    pub(in crate::router) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
         let mut layers = Self { scopes, of_scopes: Vec::with_capacity(scopes.len()), all: Vec::new() };
         for (index, scope) in scopes.iter().enumerate() {
             // Not only routes go through them: a 404 has no parameters.
@@ -34,7 +34,7 @@ impl<'r> Layers<'r> {
     }
 
     /// Adds layers that see the states of this scope, and a path with these parameters.
-    pub(super) fn add_of_route(
+    pub(in crate::router) fn add_of_route(
         &mut self,
         layers: &[GivenLayer],
         scope: usize,
@@ -65,13 +65,13 @@ impl<'r> Layers<'r> {
     }
 
     /// All around the code of a router, the outermost first.
-    pub(super) fn around(&self, scope: usize) -> Vec<UsedLayer> {
+    pub(in crate::router) fn around(&self, scope: usize) -> Vec<UsedLayer> {
         let scopes = self.scopes_around(scope).into_iter().rev();
         scopes.flat_map(|scope| &self.of_scopes[scope]).copied().collect()
     }
 
     /// All around a nested router, then those around the code of another one that answers for it.
-    pub(super) fn around_both(&self, nested: usize, answers: usize) -> Vec<UsedLayer> {
+    pub(in crate::router) fn around_both(&self, nested: usize, answers: usize) -> Vec<UsedLayer> {
         let (outside, inside) = (self.scopes_around(nested), self.scopes_around(answers));
         let more = inside.iter().rev().filter(|scope| !outside.contains(scope));
         let all = outside.iter().rev().chain(more);
@@ -79,7 +79,7 @@ impl<'r> Layers<'r> {
     }
 
     /// The innermost router around the code of all these.
-    pub(super) fn common(&self, scopes: impl IntoIterator<Item = usize>) -> usize {
+    pub(in crate::router) fn common(&self, scopes: impl IntoIterator<Item = usize>) -> usize {
         let shared = |one: usize, other: usize| {
             let around = self.scopes_around(other);
             self.scopes_around(one).into_iter().find(|scope| around.contains(scope)).unwrap_or(0)
@@ -88,17 +88,17 @@ impl<'r> Layers<'r> {
     }
 
     /// Whether the router itself has some.
-    pub(super) fn are_of(&self, scope: usize) -> bool {
+    pub(in crate::router) fn are_of(&self, scope: usize) -> bool {
         !self.of_scopes[scope].is_empty()
     }
 
     /// A router and those around it, from the inside.
-    pub(super) fn scopes_around(&self, scope: usize) -> Vec<usize> {
+    pub(in crate::router) fn scopes_around(&self, scope: usize) -> Vec<usize> {
         std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent).collect()
     }
 
     /// By their number.
-    pub(super) fn into_all(self) -> Vec<GivenLayer> {
+    pub(in crate::router) fn into_all(self) -> Vec<GivenLayer> {
         self.all
     }
 }

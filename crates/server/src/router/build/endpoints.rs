@@ -5,26 +5,26 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::choice::Choice;
-use super::layers::{Layers, UsedLayer};
-use super::{Entry, RouteError, Scope};
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
 use crate::route_limits::{Gate, RouteLimits};
+use crate::router::build::layers::{Layers, UsedLayer};
+use crate::router::table::choice::Choice;
+use crate::router::{Entry, RouteError, Scope};
 
 /// The handlers that have passed the checks so far.
-pub(super) struct Endpoints<'r> {
+pub(in crate::router) struct Endpoints<'r> {
     generation: Generation,
     records: Vec<EndpointRecord>,
     choices: Vec<Choice>,
-    pub(super) scopes: &'r [Scope],
-    pub(super) layers: Layers<'r>,
+    pub(in crate::router) scopes: &'r [Scope],
+    pub(in crate::router) layers: Layers<'r>,
 }
 
 impl<'r> Endpoints<'r> {
     /// None so far. The layers of all routers are checked.
-    pub(super) fn new(scopes: &'r [Scope], generation: Generation) -> Result<Self, RouteError> {
+    pub(in crate::router) fn new(scopes: &'r [Scope], generation: Generation) -> Result<Self, RouteError> {
         Ok(Self {
             generation,
             records: Vec::new(),
@@ -35,7 +35,7 @@ impl<'r> Endpoints<'r> {
     }
 
     /// Adds a handler whose path has these parameters.
-    pub(super) fn add(
+    pub(in crate::router) fn add(
         &mut self,
         name: RouteName,
         entry: &Entry,
@@ -46,12 +46,12 @@ impl<'r> Endpoints<'r> {
     }
 
     /// What the table of routes is to say of a handler.
-    pub(super) fn note(&mut self, endpoint: EndpointId, note: String) {
+    pub(in crate::router) fn note(&mut self, endpoint: EndpointId, note: String) {
         self.records[endpoint.index()].note = note;
     }
 
     /// Adds a handler within the layers of routers that need not be its own.
-    pub(super) fn add_within(
+    pub(in crate::router) fn add_within(
         &mut self,
         mut within: Vec<UsedLayer>,
         name: RouteName,
@@ -93,7 +93,7 @@ impl<'r> Endpoints<'r> {
     }
 
     /// Adds an endpoint of the router itself, within the layers of this scope.
-    pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
+    pub(in crate::router) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
         let layers = self.layers.around(scope).into();
         self.push(EndpointRecord::of_router(
             EndpointKind::Handler(endpoint),
@@ -104,7 +104,10 @@ impl<'r> Endpoints<'r> {
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
-    pub(super) fn add_routes(&mut self, within: &[GivenLayer]) -> Result<Option<EndpointId>, RouteError> {
+    pub(in crate::router) fn add_routes(
+        &mut self,
+        within: &[GivenLayer],
+    ) -> Result<Option<EndpointId>, RouteError> {
         if within.is_empty() {
             return Ok(None);
         }
@@ -114,7 +117,7 @@ impl<'r> Endpoints<'r> {
     }
 
     /// Adds what chooses among other endpoints.
-    pub(super) fn add_choice(
+    pub(in crate::router) fn add_choice(
         &mut self,
         name: RouteName,
         choice: impl FnOnce(EndpointId) -> Choice,
@@ -130,13 +133,13 @@ impl<'r> Endpoints<'r> {
     }
 
     /// By their [`EndpointId`]; the choices by their number; and all layers.
-    pub(super) fn into_parts(self) -> (Vec<EndpointRecord>, Vec<Choice>, Vec<GivenLayer>) {
+    pub(in crate::router) fn into_parts(self) -> (Vec<EndpointRecord>, Vec<Choice>, Vec<GivenLayer>) {
         (self.records, self.choices, self.layers.into_all())
     }
 }
 
 /// The first state that code of a router needs, and neither this router nor one around it has.
-pub(super) fn missing(scopes: &[Scope], scope: usize, needs: &Needs) -> Option<&'static str> {
+pub(in crate::router) fn missing(scopes: &[Scope], scope: usize, needs: &Needs) -> Option<&'static str> {
     let around = std::iter::successors(Some(scope), |scope| scopes[*scope].parent);
     needs.missing(|id| around.clone().any(|scope| scopes[scope].states.contains(id)))
 }
@@ -144,9 +147,9 @@ pub(super) fn missing(scopes: &[Scope], scope: usize, needs: &Needs) -> Option<&
 /// A handler, its layers, and its name in the log.
 pub(crate) struct EndpointRecord {
     pub(crate) kind: EndpointKind,
-    pub(super) name: RouteName,
+    pub(in crate::router) name: RouteName,
     /// The index of its router's states.
-    pub(super) scope: usize,
+    pub(in crate::router) scope: usize,
     /// The outermost first.
     pub(crate) layers: Box<[UsedLayer]>,
     /// Where they are others than those of the server.
@@ -154,11 +157,11 @@ pub(crate) struct EndpointRecord {
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
     /// For the table of routes, such as its conditions.
-    pub(super) note: String,
+    pub(in crate::router) note: String,
     /// The name of that on which its handler runs.
     pub(crate) pool: Option<Arc<str>>,
     /// Where the handler was given; `None` for one of the router itself.
-    pub(super) place: Option<&'static Location<'static>>,
+    pub(in crate::router) place: Option<&'static Location<'static>>,
 }
 
 impl EndpointRecord {
@@ -189,16 +192,16 @@ pub(crate) struct RouteName {
 
 impl RouteName {
     /// Of what no handler answers.
-    pub(super) fn router() -> Self {
+    pub(in crate::router) fn router() -> Self {
         Self { method: "*".into(), path: "(the router)".into() }
     }
 
     /// Of the layers of a server, until they have gone on to a route.
-    pub(super) fn server() -> Self {
+    pub(in crate::router) fn server() -> Self {
         Self { method: "*".into(), path: "(the server)".into() }
     }
 
-    pub(super) fn fallback(prefix: &str) -> Self {
+    pub(in crate::router) fn fallback(prefix: &str) -> Self {
         let path = if prefix.is_empty() {
             "(the fallback)".into()
         } else {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 /// The normal form of a route. Parameters stay as they are, and a doubled brace becomes an encoded one.
-pub(super) fn of_route(route: &str) -> String {
+pub(in crate::router) fn of_route(route: &str) -> String {
     let mut normal = String::with_capacity(route.len());
     let mut rest = route;
     while let Some(at) = rest.find(['{', '}']) {
@@ -31,7 +31,7 @@ pub(super) fn of_route(route: &str) -> String {
 }
 
 /// The normal form of a request's path.
-pub(super) fn of_request(path: &str) -> String {
+pub(in crate::router) fn of_request(path: &str) -> String {
     let mut normal = String::with_capacity(path.len());
     push(&mut normal, path.as_bytes());
     normal
@@ -50,13 +50,16 @@ pub(crate) fn below<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
 
 /// Whether nothing in this part of a path has another normal form. Says no to some that are normal, such as `%2F`.
 #[inline]
-pub(super) fn is_plain(part: &str) -> bool {
+pub(in crate::router) fn is_plain(part: &str) -> bool {
     // No early exit: parts are short.
     part.bytes().fold(true, |so_far, byte| so_far & PLAIN[usize::from(byte)])
 }
 
 /// Where ranges of the normal form stand in the path as it came. They must be in order.
-pub(super) fn in_original(path: &str, ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<u32>> {
+pub(in crate::router) fn in_original(
+    path: &str,
+    ranges: impl Iterator<Item = Range<usize>>,
+) -> Vec<Range<u32>> {
     let (mut rest, mut reached) = (path.as_bytes(), 0);
     let mut original = move |offset: usize| {
         while reached < offset
@@ -73,7 +76,7 @@ pub(super) fn in_original(path: &str, ranges: impl Iterator<Item = Range<usize>>
 
 /// Whether a prefix names a path below it more closely than a route does: at the first part in which they differ, the route
 /// is less definite. All routes at or below the prefix are as close. Both are in normal form.
-pub(super) fn is_closer(prefix: &str, route: &str) -> bool {
+pub(in crate::router) fn is_closer(prefix: &str, route: &str) -> bool {
     let parts = prefix.split('/').zip(route.split('/'));
     let definite = parts.map(|(prefix, route)| (how_definite(prefix), how_definite(route)));
     definite
@@ -84,7 +87,7 @@ pub(super) fn is_closer(prefix: &str, route: &str) -> bool {
 }
 
 /// Whether a prefix is at or below another one. Both are in normal form.
-pub(super) fn is_below(prefix: &str, other: &str) -> bool {
+pub(in crate::router) fn is_below(prefix: &str, other: &str) -> bool {
     prefix.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

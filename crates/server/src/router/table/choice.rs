@@ -6,36 +6,36 @@ use std::sync::Arc;
 use anywire_http::accept::{Accept, MediaType};
 use anywire_http::{Method, Response};
 
-use super::EndpointId;
-use super::own::{self, NoCandidate};
+use crate::conditions::takes;
 use crate::conditions::{Conditions, GivenTypes};
 use crate::extract::{Produces, fields, media};
 use crate::request::{Parts, Request};
-use crate::takes;
+use crate::router::EndpointId;
+use crate::router::table::answers::{self, NoCandidate};
 
 /// The handlers of a path, or the fallbacks of a prefix, of which at least one has conditions.
-pub(super) struct Choice {
+pub(in crate::router) struct Choice {
     candidates: Vec<Candidate>,
     /// What answers if each refuses.
-    pub(super) otherwise: Otherwise,
+    pub(in crate::router) otherwise: Otherwise,
     /// What words a refusal of all of them.
-    pub(super) refused: EndpointId,
+    pub(in crate::router) refused: EndpointId,
     /// The fields of a request on which the choice depends.
     vary: Box<[Box<str>]>,
 }
 
 /// A handler that may be chosen.
-pub(super) struct Candidate {
+pub(in crate::router) struct Candidate {
     /// `None` for all.
-    pub(super) method: Option<Method>,
-    pub(super) conditions: Conditions,
-    pub(super) endpoint: EndpointId,
+    pub(in crate::router) method: Option<Method>,
+    pub(in crate::router) conditions: Conditions,
+    pub(in crate::router) endpoint: EndpointId,
     /// The routers around it, from the outside; none for a fallback.
-    pub(super) within: Box<[usize]>,
+    pub(in crate::router) within: Box<[usize]>,
 }
 
 /// What answers if no candidate does.
-pub(super) enum Otherwise {
+pub(in crate::router) enum Otherwise {
     /// The handler of unknown paths: the candidates are those of this leaf. The endpoints word what is refused, each within the layers of a
     /// router.
     Unknown { leaf: usize, refused: Box<[(usize, EndpointId)]> },
@@ -44,7 +44,7 @@ pub(super) enum Otherwise {
 }
 
 /// What a choice comes to.
-pub(super) enum Outcome {
+pub(in crate::router) enum Outcome {
     Endpoint(EndpointId),
     /// To this handler, with the media type that it is to produce.
     Producing(EndpointId, Produces),
@@ -54,7 +54,11 @@ pub(super) enum Outcome {
 }
 
 impl Choice {
-    pub(super) fn new(candidates: Vec<Candidate>, otherwise: Otherwise, refused: EndpointId) -> Self {
+    pub(in crate::router) fn new(
+        candidates: Vec<Candidate>,
+        otherwise: Otherwise,
+        refused: EndpointId,
+    ) -> Self {
         let mut fields: Vec<&str> = Vec::new();
         for Candidate { conditions, .. } in &candidates {
             fields.extend(conditions.guards.iter().filter_map(|given| given.guard.field()));
@@ -67,7 +71,7 @@ impl Choice {
     }
 
     /// Says to caches on which fields the response depends.
-    pub(super) fn mark(&self, response: &mut Response) {
+    pub(in crate::router) fn mark(&self, response: &mut Response) {
         let headers = &mut response.headers;
         // The handler may have said some of them itself.
         let said = |field: &str| headers.lists("vary", field) || headers.lists("vary", "*");
@@ -79,7 +83,7 @@ impl Choice {
         }
     }
 
-    pub(super) fn choose(&self, request: &Request) -> Outcome {
+    pub(in crate::router) fn choose(&self, request: &Request) -> Outcome {
         let method = request.method();
         let of_get = (*method == Method::HEAD).then_some(Method::GET);
         for of in [Some(method), of_get.as_ref()].into_iter().flatten().map(Some).chain([None]) {
@@ -91,7 +95,7 @@ impl Choice {
         }
         let open = self.candidates.iter().filter(|candidate| candidate.is_open(request));
         let open: Vec<_> = open.collect();
-        match own::allow(open.iter().filter_map(|candidate| candidate.method.as_ref())) {
+        match answers::allow(open.iter().filter_map(|candidate| candidate.method.as_ref())) {
             Some(allow) => {
                 let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
                 Outcome::Refused(NoCandidate::Method { allow, takes }, common(&open))
