@@ -147,7 +147,9 @@ impl Rack {
             return 0;
         }
         let window = u64::from(self.reo_wnd_mult) * u64::from(self.min_rtt_micros) / 4;
-        window.min(u64::from(srtt_micros)) as u32
+        // At least what the clock tells apart, as for the variance in RFC 6298 2.3: a round trip that the clock does not see takes some
+        // time all the same. Without this all reordering would look like loss where the clock moves in long steps.
+        window.min(u64::from(srtt_micros)).max(CLOCK_MICROS) as u32
     }
 
     /// RFC 8985 6.2, step 5, for one segment that is out and not yet marked lost.
@@ -200,6 +202,9 @@ const fn sent_after(a: (u32, Seq), b: (u32, Seq)) -> bool {
 /// RFC 8985 6.2 step 4, and `DupThresh` of RFC 5681.
 const PERSIST_RECOVERIES: u8 = 16;
 const DUP_THRESH: u32 = 3;
+
+/// The granularity of the clock.
+const CLOCK_MICROS: u64 = 1;
 
 const _: () = assert!(size_of::<Rack>() <= 32);
 
@@ -361,7 +366,8 @@ mod tests {
                 }
                 let window = rack.reo_wnd_micros(srtt, sacked, recovering);
                 let none = !model.reordering_seen && (recovering || sacked >= 3);
-                let exact = if none { 0 } else { (model.min_rtt / 4).min(srtt.into()) };
+                // At least a microsecond, which is what the clock tells apart.
+                let exact = if none { 0 } else { (model.min_rtt / 4).min(srtt.into()).max(1) };
                 prop_assert_eq!(i64::from(window), exact);
                 for (i, segment) in out.iter().enumerate() {
                     let Some((sent_at, _)) = *segment else { continue };

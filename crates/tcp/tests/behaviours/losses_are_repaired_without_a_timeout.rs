@@ -227,12 +227,12 @@ fn a_gap_that_stays_is_repaired_by_the_timer_of_reordering() {
     assert_eq!(host.engine.counters().timeouts, 0);
 }
 
-/// The clocks of some systems move in steps of 16 ms. Segments that overtake each other within a step are not lost, as long as a round
-/// trip is no shorter (RFC 8985 5.1 asks for a clock that is finer than a quarter of it); and a loss needs no timeout.
+/// The clocks of some systems move in steps of 16 ms. Segments that overtake each other within a step are not lost, also if a round trip
+/// is shorter, though RFC 8985 5.1 asks for a clock that is finer than a quarter of it; and a loss needs no timeout.
 #[test]
 fn a_clock_that_moves_in_steps_makes_no_losses_and_hides_none() {
     const STEP: u64 = 16;
-    for (steps, is_lost) in [(1, false), (3, false), (1, true), (3, true)] {
+    for (steps, is_lost) in [(0, false), (1, false), (3, false), (0, true), (1, true), (3, true)] {
         let mut host = Host::new();
         host.round_trip = steps * STEP;
         let (id, mut peer) = host.accept(Peer::new());
@@ -243,7 +243,8 @@ fn a_clock_that_moves_in_steps_makes_no_losses_and_hides_none() {
                 assert_eq!(host.sent(), [], "{steps} steps");
             }
         };
-        for round in 1..=20 {
+        // After a loss the window grows with time, of which none passes without steps.
+        for round in 1..=if (steps, is_lost) == (0, true) { 1 } else { 20 } {
             assert_eq!(host.engine.send(id, &[1; 5 * 1448]), 5 * 1448);
             let sent = host.sent();
             assert_eq!(sent.len(), 5);

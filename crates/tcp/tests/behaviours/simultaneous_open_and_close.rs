@@ -38,6 +38,77 @@ fn a_syn_for_a_syn_is_answered_by_a_syn_ack_and_opens() {
     assert_eq!((host.engine.readable(id), host.read(id)), (5, b"hello".to_vec()));
 }
 
+/// As for a listener: what one SYN leaves out is not agreed, and the segments of a peer without timestamps count.
+#[test]
+fn what_a_later_syn_leaves_out_is_not_agreed() {
+    let ends = |peer| Peer { here: TWO.parse().unwrap(), there: ONE.parse().unwrap(), ..peer };
+    for kept in 0..8 {
+        for answers_ours in [false, true] {
+            let has = |bit: u8| kept & bit != 0;
+            let mut host = Host::new();
+            let id = host
+                .engine
+                .connect_from(ONE.parse().unwrap(), TWO.parse().unwrap(), Default::default())
+                .unwrap();
+            let syn = host.sent_one();
+            let modern = ends(Peer { scale: Some(7), ..Peer::new() });
+            let first = host.answers(&modern.syn()).remove(0);
+            assert!(first.scale.is_some() && first.sack_permitted && first.timestamps.is_some());
+            assert_eq!(host.wait_millis(600), [], "before the SYN-ACK is due again");
+            let mut peer = ends(Peer {
+                scale: has(1).then_some(7),
+                sack: has(2),
+                timestamps: has(4).then_some((50_600, 0)),
+                mss: Some(1000),
+                window: 100,
+                ..Peer::new()
+            });
+            if answers_ours {
+                peer.heard(&syn);
+                host.answers(&peer.syn_ack());
+                peer.seq += 1;
+            } else {
+                let answer = host.answers(&peer.syn()).remove(0);
+                assert_eq!((answer.bits, answer.seq), (SYN | ACK, first.seq));
+                assert_eq!((answer.scale.is_some(), answer.sack_permitted), (has(1), has(2)));
+                let echo = answer.timestamps.map(|(_, echo)| echo);
+                assert_eq!(echo, has(4).then_some(50_600), "of the latest SYN");
+                peer.heard(&answer);
+                peer.seq += 1;
+                host.give(&[peer.segment(ACK)]);
+            }
+            assert_eq!(host.engine.status(id), Status::Open, "{kept} {answers_ours}");
+            host.engine.send(id, &[1; 5000]);
+            let sent = host.sent();
+            // The window of a SYN is not scaled.
+            let length = if answers_ours || !has(1) { 100 } else { 1000 - if has(4) { 12 } else { 0 } };
+            assert_eq!(sent[0].payload.len(), length, "{kept} {answers_ours}");
+            assert_eq!(sent[0].timestamps.is_some(), has(4));
+            host.give(&[peer.data(b"hello")]);
+            assert_eq!(host.read(id), b"hello");
+        }
+    }
+}
+
+/// Our first SYN-ACK may have arrived, and did not agree to it. Neither does what another number has count.
+#[test]
+fn what_a_later_syn_adds_is_not_agreed() {
+    let ends = |peer| Peer { here: TWO.parse().unwrap(), there: ONE.parse().unwrap(), ..peer };
+    let (plain, modern) = (ends(Peer::plain()), ends(Peer { scale: Some(7), ..Peer::new() }));
+    let another = Peer { seq: plain.seq + 5, ..plain };
+    for (first, next, has_options) in [(&plain, &modern, false), (&modern, &another, true)] {
+        let mut host = Host::new();
+        host.engine.connect_from(ONE.parse().unwrap(), TWO.parse().unwrap(), Default::default()).unwrap();
+        host.sent_one();
+        host.answers(&first.syn());
+        host.give(&[next.syn()]);
+        let again = host.wait_millis(1500).remove(0).1;
+        assert_eq!(again.bits, SYN | ACK);
+        assert_eq!((again.scale.is_some(), again.sack_permitted), (has_options, has_options));
+        assert_eq!(again.timestamps.is_some(), has_options);
+    }
+}
+
 /// A connection in SYN-RECEIVED: both SYNs have crossed.
 fn crossed() -> (Host, ConnId, Peer) {
     let mut host = Host::new();

@@ -362,6 +362,8 @@ impl Engine {
             match rack.is_lost(now, kept.sent_at, kept.end(), window) {
                 // The segments behind an original were sent later still.
                 Lost::Unknown => return kept.marks.has(Marks::RESENT),
+                // Sent again at this very moment, as far as the clock tells: what arrives now answers what was sent before.
+                Lost::Yes if kept.marks.has(Marks::RESENT) && kept.sent_at == now => wait = wait.max(1),
                 Lost::In(micros) => wait = wait.max(micros),
                 Lost::Yes => {
                     kept.marks.set(Marks::LOST);

@@ -30,6 +30,12 @@ impl Engine {
                 if segment.flags.has(Control::RST) {
                     return self.on_reset(index, segment);
                 }
+                if tcb.state == State::SynReceived
+                    && segment.flags.has(Control::SYN)
+                    && segment.seq + 1 == tcb.rcv_nxt
+                {
+                    return self.on_crossed_syn(index, arrived);
+                }
                 // Some systems leave them out of a keep-alive probe, and reset the connection without an answer (RFC 9293
                 // 3.8.4). Nothing of it is taken; it may be anybody's, so it is answered only once in a while.
                 if is_keep_alive(segment, tcb.rcv_nxt) && self.may_answer(Place::Tcb(index)) {
@@ -110,6 +116,7 @@ impl Engine {
         let (tcb, segment) = (&self.tcbs[index], &arrived.segment);
         let is_the_peers = segment.seq + 1 == tcb.rcv_nxt;
         if is_the_peers {
+            self.agree_on_less(index, arrived);
             self.hold_text_of_syn(index, arrived);
         }
         let tcb = &self.tcbs[index];

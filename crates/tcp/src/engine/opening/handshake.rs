@@ -202,6 +202,30 @@ impl Engine {
         self.acknowledge_now(index);
     }
 
+    /// The SYN of a simultaneous open has come again. As for a listener, what one of the peer's SYNs does not offer is not agreed, and
+    /// what a later one adds is not either.
+    #[cold]
+    pub(crate) fn agree_on_less(&mut self, index: ConnIndex, arrived: &Arrived) {
+        let segment = &arrived.segment;
+        let offer = segment.offer(&self.received[arrived.frame as usize]);
+        let tcb = &self.tcbs[index];
+        let addresses = self.local.addresses(tcb.local, tcb.remote);
+        // Whether a SYN-ACK is an ECN-setup one depends on our SYN.
+        let has_ecn = segment.flags.has(Control::ACK) || segment.flags.has(Control::ECE | Control::CWR);
+        let mut agreed = self.agreed(offer, &addresses, tcb.has(Flags::ECN) && has_ecn);
+        let options = if tcb.has(Flags::TIMESTAMPS) { 12 } else { 0 };
+        agreed.peer_mss = agreed.peer_mss.min(tcb.eff_mss + options);
+        let shift_before = (tcb.scales != 0).then_some(tcb.scales & 0xf);
+        agreed.scale = agreed.scale.and_then(|shift| shift_before.map(|before| before.min(shift)));
+        agreed.sack &= tcb.has(Flags::SACK);
+        // The echo is that of the latest SYN, and a SYN that was overtaken is none.
+        let is_newer = |value: u32| value.wrapping_sub(tcb.ts_recent) as i32 > 0;
+        let latest = |value| if is_newer(value) { value } else { tcb.ts_recent };
+        agreed.timestamps = agreed.timestamps.filter(|_| tcb.has(Flags::TIMESTAMPS)).map(latest);
+        self.tcbs[index].flags.clear(Flags::TIMESTAMPS.with(Flags::SACK).with(Flags::ECN));
+        self.agree(index, agreed, &addresses);
+    }
+
     /// Keeps text and FIN of the peer's SYN until the connection is open (RFC 9293 3.10.7.3): before that anybody may have sent them.
     pub(crate) fn hold_text_of_syn(&mut self, index: ConnIndex, arrived: &Arrived) {
         let (tcb, segment) = (&self.tcbs[index], &arrived.segment);
