@@ -10,7 +10,8 @@ use std::os::fd::BorrowedFd;
 use std::task::Waker;
 use std::time::Duration;
 
-use anywire_tcp::{Frames, Instant, Mac};
+use anywire_tcp::Mac;
+pub use anywire_tcp::{Frames, Instant};
 
 /// What carries frames. For a network of your own, implement it:
 ///

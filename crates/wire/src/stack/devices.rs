@@ -114,21 +114,41 @@ pub(super) fn with_parked(
     device: &DeviceName<'_>,
     using: impl FnOnce(&Shards, &mut [Queue]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let name = device.to_string();
-    let (mut queues, shards) = {
+    let Some(mut borrowed) = Borrowed::of(device.to_string()) else { return Ok(()) };
+    let Borrowed { shards, queues, .. } = &mut borrowed;
+    using(shards, queues)
+}
+
+/// The queues of a device that no loop has, while somebody asks on its link with them. They are given back when this is dropped, also by a
+/// panic: all that wait for the device would wait for ever.
+struct Borrowed {
+    name: String,
+    shards: Arc<Shards>,
+    queues: Vec<Queue>,
+}
+
+impl Borrowed {
+    fn of(name: String) -> Option<Self> {
         let mut devices = settled(&name);
-        let Some(opened) = devices.get_mut(&name).filter(|opened| !opened.parked.is_empty()) else {
-            return Ok(());
-        };
+        let opened = devices.get_mut(&name).filter(|opened| !opened.parked.is_empty())?;
         opened.is_asked = true;
-        (mem::take(&mut opened.parked), Arc::clone(&opened.shards))
-    };
-    let used = using(&shards, &mut queues);
-    if let Some(opened) = devices().get_mut(&name).filter(|opened| Arc::ptr_eq(&opened.shards, &shards)) {
-        (opened.parked, opened.is_asked) = (queues, false);
+        let (queues, shards) = (mem::take(&mut opened.parked), Arc::clone(&opened.shards));
+        drop(devices);
+        Some(Self { name, shards, queues })
     }
-    HAS_SETTLED.notify_all();
-    used
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let mut devices = devices();
+        // Another one may be open under the name of one that is gone.
+        let is_ours = |opened: &&mut Opened| Arc::ptr_eq(&opened.shards, &self.shards);
+        if let Some(opened) = devices.get_mut(&self.name).filter(is_ours) {
+            (opened.parked, opened.is_asked) = (mem::take(&mut self.queues), false);
+        }
+        drop(devices);
+        HAS_SETTLED.notify_all();
+    }
 }
 
 /// Whether an event of a device, which each of its loops hears, is new.
@@ -239,7 +259,49 @@ static HAS_SETTLED: Condvar = Condvar::new();
 
 #[cfg(test)]
 mod tests {
+    use anywire_stack::device::{DeviceCounters, Frames, Instant};
+
     use super::*;
+
+    /// A queue on which nothing happens.
+    struct Silent;
+
+    impl Device for Silent {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::new(1500)
+        }
+
+        fn receive(&mut self, _: Instant, _: &mut Frames) -> usize {
+            0
+        }
+
+        fn room(&self) -> usize {
+            0
+        }
+
+        fn transmit(&mut self, _: Instant, _: &mut Frames) -> usize {
+            0
+        }
+
+        fn counters(&self) -> DeviceCounters {
+            DeviceCounters::default()
+        }
+    }
+
+    /// All that wait for it would wait for ever.
+    #[test]
+    fn a_panic_while_somebody_asks_on_a_link_gives_the_device_back() {
+        let device = DeviceName::Tap("panicked-on");
+        let name = device.to_string();
+        let shards = Shards::new(Capabilities::new(1500), None, [1, 2]);
+        let parked: Vec<Queue> = vec![Box::new(Silent)];
+        let opened = Opened { shards, parked, is_asked: false, users: 1, told: None, _claim: None };
+        devices().insert(name.clone(), opened);
+        let asked = std::panic::catch_unwind(|| with_parked(&device, |_, _| panic!("as a test wants it")));
+        asked.expect_err("the caller hears of it");
+        let opened = devices().remove(&name).expect("it is open");
+        assert!(!opened.is_asked && opened.parked.len() == 1);
+    }
 
     #[test]
     fn a_device_has_one_mac() {
