@@ -193,32 +193,40 @@ impl Interface {
         self.shared.core.borrow().lower.layer().map(Layer::counters)
     }
 
-    /// Closes all connections because the process ends, also those that streams have, and [finishes](Self::finish). Those streams
-    /// are at their end from then on.
-    pub fn close_all(&self, patience: Duration, deadline: Duration) {
+    /// Closes all connections because the process ends, also those that streams have, which are at their end from then on.
+    /// [`finish_all`](Self::finish_all) lets their last segments leave.
+    pub fn close_all(&self) {
         self.shared.with(Core::close_all);
-        self.finish(patience, deadline);
     }
 
-    /// Drives the interface on the calling thread after the tasks of its loop have ended. Returns when no connection
-    /// is left, when no frame has arrived for `patience`, or after `deadline`, which no peer can move. Blocks until then.
+    /// [`finish_all`](Self::finish_all) for this interface alone.
     pub fn finish(&self, patience: Duration, deadline: Duration) {
+        Self::finish_all(&[self], patience, deadline);
+    }
+
+    /// Drives the interfaces of a loop on the calling thread after the tasks of the loop have ended. Returns when no connection is left on
+    /// any of them, or after `deadline`, which no peer can move. An interface on which no frame has arrived for `patience` counts as one
+    /// without connections. Blocks until then. The interfaces take turns, so peers on one of them cannot use up the time of another one.
+    pub fn finish_all(interfaces: &[&Self], patience: Duration, deadline: Duration) {
         let began = std::time::Instant::now();
-        let mut heard_last = began;
+        let mut waiting: Vec<_> = interfaces.iter().map(|interface| (*interface, began)).collect();
         loop {
-            let is_busy = self.shared.step();
-            let now = std::time::Instant::now();
-            if self.with_engine(|engine| engine.connections()) == 0
-                || self.has_lost_device()
-                || now.duration_since(began) >= deadline
-            {
+            let mut are_busy = false;
+            waiting.retain_mut(|(interface, heard_last)| {
+                let is_busy = interface.shared.step();
+                let now = std::time::Instant::now();
+                if is_busy {
+                    are_busy = true;
+                    *heard_last = now;
+                }
+                let is_silent = !is_busy && now.duration_since(*heard_last) >= patience;
+                let has_connections = interface.with_engine(|engine| engine.connections()) > 0;
+                has_connections && !interface.has_lost_device() && !is_silent
+            });
+            if waiting.is_empty() || began.elapsed() >= deadline {
                 return;
             }
-            if is_busy {
-                heard_last = now;
-            } else if now.duration_since(heard_last) >= patience {
-                return;
-            } else {
+            if !are_busy {
                 std::thread::sleep(FINISH_PAUSE);
             }
         }

@@ -81,7 +81,8 @@ fn connections_end_with_their_process_though_streams_have_them() {
         let mut calling = client.connect(address(SERVER, 80)).await.expect("it listens");
         let mut called = listener.accept().await.expect("somebody calls");
         calling.write_all(b"last words").await.expect("an open connection");
-        client.close_all(Duration::ZERO, Duration::from_secs(1));
+        client.close_all();
+        client.finish(Duration::ZERO, Duration::from_secs(1));
         let mut heard = String::new();
         called.read_to_string(&mut heard).await.expect("it ends well");
         assert_eq!(heard, "last words");

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anywire_advice::Message;
 use anywire_stack::device::Capabilities;
@@ -18,7 +18,7 @@ use anywire_stack::stream::{Driver, Interface, ListenOptions, Listener, Polling,
 
 use super::checks;
 use super::devices::{self, User};
-use super::exit::{self, LAST_WORDS, LAST_WORDS_DEADLINE};
+use super::exit;
 use super::inspect::{self, Inspected};
 use super::location::DeviceName;
 
@@ -218,14 +218,11 @@ impl Inspected for DeviceHost {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // Of all devices together.
-        let ends = Instant::now() + LAST_WORDS_DEADLINE;
-        for host in self.0.take() {
-            let deadline = ends.saturating_duration_since(Instant::now());
-            // The loop's tasks are gone, and what their connections had left to say would be lost with the engine.
-            host.host.interface().finish(LAST_WORDS, deadline);
-            host.release_process();
-        }
+        // The loop's tasks are gone, and what their connections had left to say would be lost with the engines.
+        let hosts = self.0.take();
+        let interfaces: Vec<_> = hosts.iter().map(|host| host.host.interface()).collect();
+        exit::finish(&interfaces);
+        hosts.iter().for_each(|host| host.release_process());
     }
 }
 

@@ -138,6 +138,13 @@ pub(super) fn loops(device: Option<&str>) -> Vec<DeviceLoop> {
     all.iter().filter(is_meant).cloned().collect()
 }
 
+/// The hosts of the present loop.
+pub(super) fn hosts() -> Vec<Rc<dyn Inspected>> {
+    let of_loop = anywire_loops::local(OfLoop::default);
+    let hosts = of_loop.0.borrow();
+    hosts.iter().filter_map(|(_, host)| host.upgrade()).collect()
+}
+
 /// The host of the present loop on a device.
 pub(super) fn host(device: &str) -> Option<Rc<dyn Inspected>> {
     let of_loop = anywire_loops::local(OfLoop::default);

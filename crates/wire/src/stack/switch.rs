@@ -16,7 +16,7 @@ use anywire_stack::mesh::{self, Host, ListenQueue, Mesh, MeshError};
 use anywire_stack::stream::Listener;
 use anywire_sys::thread_bound::ThreadBound;
 
-use super::exit::{LAST_WORDS, LAST_WORDS_DEADLINE};
+use super::exit;
 use super::host::{on_a_loop, stopped};
 use super::lease::Lease;
 use super::location::{DeviceName, Location};
@@ -100,11 +100,12 @@ impl LoopHost {
     }
 }
 
-impl Drop for LoopHost {
+impl Drop for OfLoop {
     fn drop(&mut self) {
-        // The loop's tasks are gone, and what their connections had left to say would be lost with the
-        // engine.
-        self.host.interface().finish(LAST_WORDS, LAST_WORDS_DEADLINE);
+        // The loop's tasks are gone, and what their connections had left to say would be lost with the engine.
+        if let Some(own) = self.0.take() {
+            exit::finish(&[own.host.interface()]);
+        }
     }
 }
 
