@@ -48,6 +48,17 @@ struct State {
     random: fastrand::Rng,
 }
 
+impl State {
+    /// Loops that have no queue may send by another loop from now on, and hear by it what becomes of the link next. They are told if
+    /// that loop has heard more of it than the one before.
+    fn tell_whether_down(&self) {
+        for number in self.steering.without_queue() {
+            let peers = self.peers.iter().filter(|peer| peer.number == number);
+            peers.for_each(|peer| peer.tell_whether_down(self.is_link_down));
+        }
+    }
+}
+
 /// Why a service cannot be on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -143,10 +154,7 @@ impl Shards {
             state.wanting.push(number);
             self.order(&state);
         }
-        if queues.is_empty() && state.is_link_down {
-            // Its queue would tell one that has any.
-            peer.tell(LinkEvent::Down);
-        }
+        state.tell_whether_down();
         drop(state);
         Ok(Shard::new(Arc::clone(self), peer, queues))
     }
@@ -230,6 +238,7 @@ impl Shards {
         let own = own.map(|own| state.peers.swap_remove(own));
         state.wanting.retain(|other| *other != number);
         self.change(&mut state, |steering| steering.leave(number));
+        state.tell_whether_down();
         let (to_us, given): (Vec<_>, Vec<_>) =
             std::mem::take(&mut state.given).into_iter().partition(|(to, _)| *to == number);
         state.given = given;
@@ -274,6 +283,7 @@ impl Shards {
         if !ours.is_empty() {
             state.wanting.retain(|other| *other != number);
             self.change(&mut state, |steering| steering.set_queue(number, true));
+            state.tell_whether_down();
             self.order(&state);
         }
         (ours, !state.wanting.is_empty())
@@ -296,9 +306,12 @@ impl Shards {
 
     /// The engine of a loop has an address from now on, or not any more: it is one that answers for it, or none.
     pub(super) fn set_answers(&self, ip: IpAddr, number: LoopNumber, answers: bool) {
-        self.change(&mut self.state(), |steering| {
+        let mut state = self.state();
+        self.change(&mut state, |steering| {
             if answers { steering.begin_to_answer(ip, number) } else { steering.end_to_answer(ip, number) }
         });
+        // SYNs may wait for a loop that listens there.
+        self.order(&state);
     }
 
     /// Something has become of the link, as a loop with a queue has heard: those without one that send by it hear of it too.

@@ -19,13 +19,14 @@
 //! | a router's question for groups (MLD) | all loops (g) | each loop, for the addresses that it announces |
 //! | another host's claim to an address of ours | all loops (g) | the loop that announces the address: it was the first to have it (h). **Limit**: not while that is stuck |
 //! | what is no packet, or for no address of ours | the loop that receives it | nobody: it is counted |
-//! | what becomes of the link | each loop by its first queue, and the loops that send by it, also those that come later (i) | - |
+//! | what becomes of the link | each loop by its first queue, and the loops that send by it, also those that come later or sent by a loop that has ended (i) | - |
 //! | that the device is gone | all loops, whichever hears it (i) | - |
 //!
 //! | that loop | then |
 //! | --- | --- |
 //! | has no queue | It gets a queue of a loop that has several. Otherwise loops with a queue bring it what is its own, and it sends by one of them (k). |
 //! | does not use the address yet | Other loops answer (f). If none has it, nobody does. |
+//! | does not use the address any more | Other loops that listen there have its slots until it has the address again (r). |
 //! | is stuck | Its ring takes some 340 frames. More are dropped and counted, and no other loop waits (l). What only it has is not answered until it goes on. **Limit**: neither is what arrives by a queue of its own, which nobody else reads. |
 //! | is stuck, and others send by it | They try another loop after 100 ms, until it has taken what it was given (m). **Limit**: without another loop that has a queue they wait. |
 //! | is gone, also if its driver has ended and its host is kept (n) | Others read its queues, whoever looks first (q), send without it, have its slots (b) and announce its addresses (h). What was a connection of its own meets a reset. **Limit**: a loop that begins to listen in its place takes those slots with what was opened in them meanwhile, and resets it. |
@@ -39,7 +40,7 @@
 //! `room_and_turns::a_full_ring_drops_and_counts`; (m) `room_and_turns::a_stuck_loop_keeps_nobody_from_sending` and its neighbour; (n)
 //! `a_host_without_a_driver_leaves_its_device`, `moved_queues::wake_the_loop_that_has_them`; (o)
 //! `room_and_turns::loops_that_send_much_leave_the_queue_its_turn`; (p) `room_and_turns::a_loop_sleeps_while_nothing_can_leave`; (q)
-//! `moved_queues::wait_for_no_loop_that_is_stuck`.
+//! `moved_queues::wait_for_no_loop_that_is_stuck`; (r) `steering::slots_at_an_address_that_is_taken_away_go_to_those_that_have_it`.
 //!
 //! | file | holds |
 //! | --- | --- |

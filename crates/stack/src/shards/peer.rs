@@ -17,8 +17,16 @@ pub(super) struct Peer {
     arrived: Mailbox,
     departing: Mailbox,
     /// What has become of the link, told by the loop that sends for this one.
-    news: Mutex<VecDeque<LinkEvent>>,
+    news: Mutex<News>,
     has_news: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct News {
+    /// Those that it has not heard of.
+    events: VecDeque<LinkEvent>,
+    /// The link is down, as far as it was told.
+    is_down: bool,
 }
 
 impl Peer {
@@ -51,13 +59,28 @@ impl Peer {
 
     /// Something has become of the link.
     pub(super) fn tell(&self, event: LinkEvent) {
+        self.note(&mut self.news(), event);
+    }
+
+    /// The same, if it was told otherwise last.
+    pub(super) fn tell_whether_down(&self, is_down: bool) {
         let mut news = self.news();
-        if news.len() >= NEWS_MAX {
-            news.pop_front();
+        if news.is_down != is_down {
+            self.note(&mut news, if is_down { LinkEvent::Down } else { LinkEvent::Up });
         }
-        news.push_back(event);
+    }
+
+    fn note(&self, news: &mut News, event: LinkEvent) {
+        match event {
+            LinkEvent::Up => news.is_down = false,
+            LinkEvent::Down => news.is_down = true,
+            _ => {}
+        }
+        if news.events.len() >= NEWS_MAX {
+            news.events.pop_front();
+        }
+        news.events.push_back(event);
         self.has_news.store(true, Ordering::Release);
-        drop(news);
         self.notifier.notify();
     }
 
@@ -73,12 +96,12 @@ impl Peer {
             return None;
         }
         let mut news = self.news();
-        let event = news.pop_front();
-        self.has_news.store(!news.is_empty(), Ordering::Release);
+        let event = news.events.pop_front();
+        self.has_news.store(!news.events.is_empty(), Ordering::Release);
         event
     }
 
-    fn news(&self) -> MutexGuard<'_, VecDeque<LinkEvent>> {
+    fn news(&self) -> MutexGuard<'_, News> {
         // Nothing panics while the lock is held.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,6 +17,8 @@ pub(super) struct Slots {
     loops: usize,
     /// Those that do, or did when the service ended. Slots of others are still those of an earlier service at this address.
     listening: Vec<LoopNumber>,
+    /// Loops that listen at an address which they do not have for now.
+    away: Vec<LoopNumber>,
     slots: Arc<[Slot; SLOTS]>,
 }
 
@@ -45,13 +47,14 @@ impl Slots {
     /// Slots of nobody, for so many loops.
     pub(super) fn new(loops: usize) -> Self {
         let slots = Arc::new([Slot::Free; SLOTS]);
-        Self { loops: loops.clamp(1, SLOTS), listening: Vec::new(), slots }
+        Self { loops: loops.clamp(1, SLOTS), listening: Vec::new(), away: Vec::new(), slots }
     }
 
     /// The next service at the same address: so many loops will listen. Until they do, slots stay where they are.
     pub(super) fn open(&mut self, loops: usize) {
         self.loops = loops.clamp(1, SLOTS);
         self.listening.clear();
+        self.away.clear();
     }
 
     /// The loop of the slot that this hash stands for, if it has one.
@@ -138,9 +141,27 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.owner() == Some(number)).count()
     }
 
+    /// The address is taken away from a loop, whose connections there have ended: others get its slots, as if it had ended.
+    pub(super) fn leave_for_now(&mut self, number: LoopNumber) {
+        let listens = self.is_listening(number);
+        self.lose(number);
+        if listens {
+            self.away.push(number);
+        }
+    }
+
+    /// The loop has the address again, and takes its share, unless another one has begun to listen in its place.
+    pub(super) fn come_back(&mut self, number: LoopNumber) {
+        if let Some(place) = self.away.iter().position(|away| *away == number) {
+            self.away.remove(place);
+            let _is_one_of_them = self.listen(number);
+        }
+    }
+
     /// A loop has ended. Others that listen inherit the slots where it has listened. Without others these wait for a loop, as do those
     /// that it had of an earlier service.
     pub(super) fn lose(&mut self, number: LoopNumber) {
+        self.away.retain(|away| *away != number);
         let place = self.listening.iter().position(|listening| *listening == number);
         place.map(|place| self.listening.remove(place));
         let mut heirs = self.listening.iter().cycle();

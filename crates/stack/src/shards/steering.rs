@@ -96,10 +96,14 @@ impl Steering {
         }
     }
 
-    /// The loops without a queue that send by this one.
+    /// The loops that have no queue.
+    pub(super) fn without_queue(&self) -> impl Iterator<Item = LoopNumber> {
+        self.members.iter().filter(|member| !member.has_queue).map(|member| member.number)
+    }
+
+    /// Those that send by this one.
     pub(super) fn sending_by(&self, uplink: LoopNumber) -> impl Iterator<Item = LoopNumber> {
-        let without = self.members.iter().filter(|member| !member.has_queue).map(|member| member.number);
-        without.filter(move |number| self.uplink(*number, &[]) == Some(uplink))
+        self.without_queue().filter(move |number| self.uplink(*number, &[]) == Some(uplink))
     }
 
     /// The loop that answers a frame of no connection: the one that receives it, if it has the address, or else each that has it in
@@ -164,7 +168,7 @@ impl Steering {
         }
     }
 
-    /// The engine of this loop has the address from now on.
+    /// The engine of this loop has the address from now on. If the loop listens there, it has its share of the connections again.
     pub(super) fn begin_to_answer(&mut self, ip: IpAddr, number: LoopNumber) {
         if !self.has_member(number) {
             return;
@@ -173,15 +177,26 @@ impl Steering {
         if !answering.contains(&number) {
             answering.push(number);
         }
+        for service in self.services_at(ip) {
+            service.slots.come_back(number);
+        }
     }
 
-    /// The engine of this loop has the address no more.
+    /// The engine of this loop has the address no more. Its connections there have ended, and others get those that come.
     pub(super) fn end_to_answer(&mut self, ip: IpAddr, number: LoopNumber) {
+        for service in self.services_at(ip) {
+            service.slots.leave_for_now(number);
+        }
         let Some(answering) = self.answering.get_mut(&ip) else { return };
         answering.retain(|other| *other != number);
         if answering.is_empty() {
             self.answering.remove(&ip);
         }
+    }
+
+    /// The services at an address that are open.
+    fn services_at(&mut self, ip: IpAddr) -> impl Iterator<Item = &mut SharedService> {
+        self.services.iter_mut().filter(move |service| service.address.ip() == ip && service.ended.is_none())
     }
 
     /// Takes a loop out that has ended.

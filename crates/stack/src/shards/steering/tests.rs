@@ -125,6 +125,45 @@ fn slots_of_a_loop_that_ends_go_to_those_that_listen() {
     assert!(steering.listen(service, 5));
 }
 
+/// What comes to a loop without the address would be answered by nobody.
+#[test]
+fn slots_at_an_address_that_is_taken_away_go_to_those_that_have_it() {
+    let (mut steering, service) = (of(1..=4), address("10.0.0.2:80"));
+    let elsewhere = address("10.0.0.3:80");
+    for place in [service, elsewhere] {
+        (1..=3).for_each(|number| steering.begin_to_answer(place.ip(), number));
+        steering.open(place, 3);
+        (1..=3).for_each(|number| assert!(steering.listen(place, number)));
+    }
+    let before = [service, elsewhere].map(|place| owners(&steering, place));
+    steering.end_to_answer(service.ip(), 2);
+    for (before, after) in before[0].iter().zip(owners(&steering, service)) {
+        match before {
+            Owner::Loop(2) => assert!(matches!(after, Owner::Loop(1 | 3)), "{after:?}"),
+            other => assert_eq!(after, *other, "its connections go on"),
+        }
+    }
+    assert_eq!(owners(&steering, elsewhere), before[1]);
+    // It listens still.
+    steering.begin_to_answer(service.ip(), 2);
+    assert_eq!(owners(&steering, service), before[0]);
+    // Another one has begun to listen in its place.
+    steering.end_to_answer(service.ip(), 2);
+    assert!(steering.listen(service, 4));
+    let with_another = owners(&steering, service);
+    steering.begin_to_answer(service.ip(), 2);
+    assert_eq!(owners(&steering, service), with_another);
+    (1..=4).for_each(|number| steering.end_to_answer(service.ip(), number));
+    assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
+    // One that does not listen gets none, nor does one of a service that is gone.
+    steering.leave(1);
+    steering.join(1, true);
+    steering.begin_to_answer(service.ip(), 1);
+    steering.close(service);
+    steering.begin_to_answer(service.ip(), 3);
+    assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::Nobody));
+}
+
 /// The heir's own connections stay, and what it has inherited goes to the loop that comes in the place of the one that has ended.
 #[test]
 fn a_loop_that_comes_later_gets_what_others_have_inherited() {

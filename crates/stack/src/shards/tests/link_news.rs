@@ -47,6 +47,30 @@ fn reach_a_loop_that_joins_late() {
     assert_eq!(news(&mut join(&shards, [])), [], "it is up, as each loop takes it for");
 }
 
+/// A loop that sent by one that has not heard of it, and ends, would take the link for down for ever.
+#[test]
+fn reach_a_loop_whose_uplink_ends() {
+    let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
+    let mut with_queue = queues.each_ref().map(|queue| Some(join(&shards, [queue])));
+    let mut without = [(); 2].map(|()| join(&shards, []));
+    for queue in &queues {
+        queue.behind().news.push_back(LinkEvent::Down);
+    }
+    with_queue.iter_mut().flatten().for_each(|shard| assert_eq!(news(shard), [LinkEvent::Down]));
+    without.iter_mut().for_each(|shard| assert_eq!(news(shard), [LinkEvent::Down]));
+    queues[1].behind().news.push_back(LinkEvent::Up);
+    with_queue[1].iter_mut().for_each(|shard| assert_eq!(news(shard), [LinkEvent::Up]));
+    let heard = without.each_mut().map(news);
+    assert!(heard.contains(&vec![]), "one sends by the first: {heard:?}");
+    with_queue[0] = None;
+    for (shard, mut heard) in without.iter_mut().zip(heard) {
+        heard.extend(news(shard));
+        assert_eq!(heard, [LinkEvent::Up]);
+    }
+    queues[1].behind().news.extend([LinkEvent::Down, LinkEvent::Up]);
+    with_queue[1].iter_mut().for_each(|shard| assert_eq!(news(shard).len(), 2));
+}
+
 #[test]
 fn come_from_the_first_of_several_queues() {
     let (shards, queues) = (device(), [(); 3].map(|()| FakeQueue::default()));
