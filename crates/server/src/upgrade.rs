@@ -151,15 +151,15 @@ impl FromRequestParts for Upgrade {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Error> {
-        let offered: Vec<String> = match parts.extensions().get::<Protocol>() {
-            Some(Protocol(name)) => vec![name.to_string()],
-            None => tokens(parts, "upgrade").map(str::to_owned).collect(),
-        };
-        if offered.is_empty() || Self::is_absent(parts) {
+        if Self::is_absent(parts) {
             let message =
                 "this path answers requests to upgrade; send `connection: upgrade` and `upgrade: PROTOCOL`";
             return Err(Error::new(StatusCode::BAD_REQUEST, message));
         }
+        let offered = match parts.extensions().get::<Protocol>() {
+            Some(Protocol(name)) => vec![name.to_string()],
+            None => tokens(parts, "upgrade").map(str::to_owned).collect(),
+        };
         Ok(Self { offered, version: parts.version() })
     }
 }
@@ -173,6 +173,8 @@ impl OptionalFromRequestParts for Upgrade {
         parts.version() != Version::HTTP_11
             || *parts.method() == Method::HEAD
             || !tokens(parts, "connection").any(|token| token.eq_ignore_ascii_case("upgrade"))
+            // A proxy may set `connection: upgrade` for each request. Without a protocol nothing is asked for.
+            || tokens(parts, "upgrade").next().is_none()
     }
 }
 

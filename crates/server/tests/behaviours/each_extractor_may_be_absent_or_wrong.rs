@@ -108,6 +108,10 @@ fn none_is_there() {
         assert_eq!(ask(Request::post(&format!("/option/{path}"))), "false", "{path}");
     }
     assert_eq!(ask(Request::post("/option/matched")), "true");
+    // Some proxies send the one field with each request, and the other only if there is a protocol (RFC 9110 section 7.8).
+    for (field, value) in [("connection", "upgrade"), ("upgrade", "websocket")] {
+        assert_eq!(ask(Request::post("/option/upgrade").header(field, value)), "false", "{field} alone");
+    }
 }
 
 #[test]
@@ -130,6 +134,7 @@ fn each_is_there() {
         of_type("/option/text", "text/plain", b"7"),
         of_type("/option/bytes", "image/png", b"7"),
         of_type("/option/body", "image/png", b"7"),
+        Request::post("/option/upgrade").header("connection", "upgrade").header("upgrade", "websocket"),
         json("/option/json"),
         json("/option/decoded"),
         json("/option/valid"),

@@ -194,6 +194,9 @@ fn what_a_browser_is_made_to_send_is_refused() {
         let answer = served.ask(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n"));
         assert_eq!(answer.status, expected, "{fields}");
     }
+    // Some proxies send this with each request. Without a protocol it asks for nothing.
+    let link = "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nsec-fetch-site: cross-site\r\n\r\n";
+    assert_eq!(served.ask(link).status, 200);
     assert_eq!(status("POST /hook", &[("sec-fetch-site", "cross-site")]), 200);
     // Without `sec-fetch-site` the host decides.
     let asks = |host: &str, origin: &str| {
