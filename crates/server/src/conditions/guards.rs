@@ -231,6 +231,11 @@ impl Guard {
         }
     }
 
+    /// Whether a request passes about which this one asks for permission (a preflight of CORS). That has no fields of its own yet.
+    pub(crate) fn takes_after(&self, preflight: &Parts) -> bool {
+        matches!(self.0, Kind::Header(_)) || self.takes(preflight)
+    }
+
     /// The field of the request that it looks at, in lower case.
     pub(crate) fn field(&self) -> Option<&str> {
         match &self.0 {

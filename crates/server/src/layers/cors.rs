@@ -160,6 +160,14 @@ impl Cors {
         }
     }
 
+    /// The method for which a preflight asks. `None` if this is none.
+    pub(crate) fn asked_method(request: &Parts) -> Option<Method> {
+        let is_question = *request.method() == Method::OPTIONS && request.headers().contains("origin");
+        let asked = request.headers().get_bytes("access-control-request-method").filter(|_| is_question)?;
+        // Whatever it is, it is a question about one.
+        Some(Method::from_bytes(asked).unwrap_or(Method::OPTIONS))
+    }
+
     /// Whether a page of this origin may call.
     fn allows(&self, origin: &str, request: &Parts) -> bool {
         self.any_origin.is_some()
@@ -226,8 +234,7 @@ impl SyncLayer for Cors {
 
     fn before(local: &Rc<Self>, request: &mut Request) -> Result<Option<String>, Response> {
         let Some(origin) = request.headers().get("origin") else { return Ok(None) };
-        let is_preflight = *request.method() == Method::OPTIONS
-            && request.headers().contains("access-control-request-method");
+        let is_preflight = Self::asked_method(request).is_some();
         let origin = Some(origin).filter(|origin| local.allows(origin, request)).map(str::to_owned);
         if is_preflight { Err(local.preflight(origin.as_deref(), request)) } else { Ok(origin) }
     }

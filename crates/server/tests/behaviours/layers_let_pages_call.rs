@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anywire_http::{Method, StatusCode};
+use anywire_server::guards::header;
 use anywire_server::layers::{Cors, Csrf};
-use anywire_server::{Next, Request, Response, Router};
+use anywire_server::{Handler, Next, Request, Response, Router};
 
 use crate::support::{Served, serve};
 
@@ -94,6 +95,35 @@ fn all_fields_that_a_page_asks_for_may_be_allowed() {
         [("origin", SHOP), ("access-control-request-method", "PUT"), (asked, "x-a, x-b"), (asked, "x-c")];
     let expected = ["allow-headers: x-a, x-b, x-c", "allow-origin: *", PREFLIGHT_VARY];
     assert_eq!(allowed(&served, "OPTIONS /", &preflight), expected);
+}
+
+/// A preflight asks whether a field may be sent, and does not have it.
+#[test]
+fn a_preflight_meets_guards_on_fields() {
+    let guarded = || (async || "version 2").when(header("x-version").equals("2"));
+    let cors = || Cors::new().origins([SHOP]).methods([Method::PUT]).headers(["x-version"]);
+    let of_router = Router::new().put("/router", async || "version 2").when(header("x-version"));
+    let router = Router::new()
+        .merge(Router::new().put("/orders", guarded()).any("/any", guarded()).layer(cors()))
+        .nest("/nested", Router::new().put("/orders", guarded()).layer(cors()))
+        .merge(of_router.layer(cors()));
+    let served = serve(router);
+    let preflight = [
+        ("origin", SHOP),
+        ("access-control-request-method", "PUT"),
+        ("access-control-request-headers", "x-version"),
+    ];
+    for path in ["/orders", "/any", "/nested/orders", "/router"] {
+        let reply = served.alike(&format!("OPTIONS {path}"), &preflight, "");
+        assert_eq!((reply.status, reply.field("access-control-allow-origin")), (204, Some(SHOP)), "{path}");
+        assert_eq!(reply.field("access-control-allow-headers"), Some("x-version"), "{path}");
+        // Without the field the path is unknown to all others, as is its `OPTIONS`.
+        for request in [format!("PUT {path}"), format!("OPTIONS {path}")] {
+            assert_eq!(served.alike(&request, &[("origin", SHOP)], "").status, 404, "{request}");
+        }
+        let reply = served.alike(&format!("PUT {path}"), &[("origin", SHOP), ("x-version", "2")], "");
+        assert_eq!((reply.status, &*reply.text), (200, "version 2"), "{path}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use anywire_http::{Method, Response};
 use crate::conditions::takes;
 use crate::conditions::{Conditions, GivenTypes};
 use crate::extract::{Produces, fields, media};
+use crate::layers::Cors;
 use crate::request::{Parts, Request};
 use crate::router::EndpointId;
 use crate::router::table::answers::{self, NoCandidate};
@@ -93,12 +94,16 @@ impl Choice {
                 return negotiate(&open, request);
             }
         }
-        let open = self.candidates.iter().filter(|candidate| candidate.is_open(request));
-        let open: Vec<_> = open.collect();
-        match answers::allow(open.iter().filter_map(|candidate| candidate.method.as_ref())) {
+        let open: Vec<_> = self.candidates.iter().filter(|candidate| candidate.is_open(request)).collect();
+        let asked = Cors::asked_method(request);
+        let asked_about = asked.as_ref().map_or_else(Vec::new, |asked| self.asked_about(asked, request));
+        // A handler of all methods has the one that a preflight asks for.
+        let methods = asked_about.iter().filter_map(|candidate| candidate.method.as_ref().or(asked.as_ref()));
+        let open = if asked_about.is_empty() { &open } else { &asked_about };
+        match answers::allow(open.iter().filter_map(|candidate| candidate.method.as_ref()).chain(methods)) {
             Some(allow) => {
                 let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
-                Outcome::Refused(NoCandidate::Method { allow, takes }, common(&open))
+                Outcome::Refused(NoCandidate::Method { allow, takes }, common(open))
             }
             None => Outcome::Nobody,
         }
@@ -106,6 +111,22 @@ impl Choice {
 }
 
 impl Choice {
+    /// The handlers that a preflight of CORS asks about, if none of its method takes it as it is: it does not have the fields of the
+    /// request that is to follow.
+    fn asked_about(&self, asked: &Method, preflight: &Request) -> Vec<&Candidate> {
+        let of_method = self.candidates.iter().filter(|candidate| match &candidate.method {
+            Some(method) => method == asked || (*method == Method::GET && *asked == Method::HEAD),
+            None => true,
+        });
+        if of_method.clone().any(|candidate| candidate.is_open(preflight)) {
+            return Vec::new();
+        }
+        let may_take = |candidate: &&Candidate| {
+            candidate.conditions.guards.iter().all(|given| given.guard.takes_after(preflight))
+        };
+        of_method.filter(may_take).collect()
+    }
+
     /// What methods take whose handlers all say it.
     fn takes(&self, request: &Request) -> Vec<(Method, Vec<Arc<MediaType>>)> {
         let of_method = |method: Method| {
