@@ -1,5 +1,6 @@
 //! Extractors of the body: as JSON, bytes, text or a stream.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 use anywire_http::Body;
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 
-use super::{FromRequest, OptionalFromRequest, Rejection, media};
+use super::{FromRequest, OptionalFromRequest, Rejection, media, shown};
 use crate::request::{Parts, Request};
 
 /// A JSON body in a request (as an argument) or a response (as a result).
@@ -49,15 +50,30 @@ impl<T: DeserializeOwned> Json<T> {
         let limit = parts.json_depth();
         let read = match limit < SERDE_JSON_DEPTH && reaches(bytes, limit) {
             true => Err(Rejection::JsonDepth { limit }),
-            false => serde_json::from_slice(bytes)
-                .map(Self)
-                .map_err(|cause| Rejection::Json { path: path_to_fault::<T>(bytes), cause }),
+            false => serde_json::from_slice(bytes).map(Self).map_err(|cause| Rejection::Json {
+                path: path_to_fault::<T>(bytes),
+                cause: shortened(cause),
+            }),
         };
         read.map_err(|rejection| match parts.headers().content_coding() {
             // What is coded is no JSON.
             Some(coding) => Rejection::Coded { coding },
             None => rejection,
         })
+    }
+}
+
+/// A value that does not fit is in the message, however long it is.
+#[cold]
+fn shortened(cause: serde_json::Error) -> serde_json::Error {
+    if !cause.is_data() {
+        return cause;
+    }
+    let whole = cause.to_string();
+    match shown::message(&*whole) {
+        Cow::Borrowed(_) => cause,
+        // Line and column are at its end, where `serde_json` reads them again.
+        Cow::Owned(cut) => serde::de::Error::custom(cut),
     }
 }
 
@@ -103,7 +119,7 @@ fn path_to_fault<T: DeserializeOwned>(json: &[u8]) -> String {
         path.truncate(path.len() - 1);
         path.truncate(path.trim_end_matches('.').len());
     }
-    path
+    shown::name(path).into_owned()
 }
 
 impl<T: DeserializeOwned> OptionalFromRequest for Json<T> {

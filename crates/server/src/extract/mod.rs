@@ -23,6 +23,7 @@ mod query;
 mod rejection;
 mod shape;
 mod shared;
+pub(crate) mod shown;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;

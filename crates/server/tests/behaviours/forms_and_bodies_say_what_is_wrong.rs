@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use anywire_server::codec::Decoded;
+use anywire_server::layers::Problems;
 use anywire_server::{Cookies, Form, Json, Limits, Query, Router};
 
 use crate::support::{Scene, Served};
@@ -19,6 +20,13 @@ struct Cart {
     orders: Vec<Order>,
     #[serde(default)]
     price: f64,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Colour {
+    Red,
+    Green,
 }
 
 fn served() -> Served {
@@ -73,6 +81,44 @@ fn a_form_is_in_the_query_or_in_the_body() {
     assert_eq!(get(&served, "/maybe?", "").0, 400);
     assert_eq!(post(&served, "/maybe", "text/plain", b""), (200, "false".into()));
     assert_eq!(post(&served, "/maybe", FORM, b"item=a"), (200, "true".into()));
+}
+
+/// A value or a name may be as long as the body. What is said of it is short.
+#[test]
+fn long_values_do_not_come_back() {
+    let number = async |_: Form<HashMap<String, u32>>| "fine";
+    let colour = async |_: Form<HashMap<String, Colour>>| "fine";
+    let json = async |_: Json<HashMap<String, u32>>| "fine";
+    let router = Router::new()
+        .post("/number", number)
+        .post("/colour", colour)
+        .post("/json", json)
+        .post("/decoded", async |_: Decoded<HashMap<String, u32>>| "fine")
+        .merge(Router::new().post("/problem", number).post("/problem-json", json).layer(Problems::new()));
+    let served = Scene::tcp().serve(router);
+    let long = "\u{1}\u{e4}".repeat(100_000);
+    let json = "application/json";
+    for (path, kind, body) in [
+        ("/number", FORM, format!("n={long}")),
+        ("/number", FORM, format!("{long}=x")),
+        ("/colour", FORM, format!("n={long}")),
+        ("/problem", FORM, format!("{long}={long}")),
+        ("/json", json, format!("{{\"n\":\"{}\"}}", "\u{e4}".repeat(100_000))),
+        ("/json", json, format!("{{\"{}\":\"x\"}}", "\u{e4}".repeat(100_000))),
+        ("/decoded", json, format!("{{\"n\":\"{}\"}}", "\u{e4}".repeat(100_000))),
+        ("/problem-json", json, format!("{{\"n\":\"{}\"}}", "\u{e4}".repeat(100_000))),
+    ] {
+        let (status, text) = post(&served, path, kind, body.as_bytes());
+        assert_eq!(status, 422, "{path}");
+        // As UTF-8, and as a problem document it is there twice.
+        assert!(text.len() < 3 << 10, "{path}: {} bytes", text.len());
+    }
+    let (_, text) = post(&served, "/number", FORM, format!("n={}", "ab".repeat(1000)).as_bytes());
+    assert_eq!(text, format!("the form does not fit: n: \"{}\".. is no u32", "ab".repeat(32)));
+    // What was expected, and where, is behind the value.
+    let (_, text) = post(&served, "/json", json, format!("{{\"n\":\"{}\"}}", "a".repeat(1000)).as_bytes());
+    assert!(text.starts_with("n in the JSON body does not fit: invalid type: string \"aaa"), "{text}");
+    assert!(text.ends_with("aaa\", expected u32 at line 1 column 1007"), "{text}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display};
 
+use crate::extract::shown;
+
 /// What is wrong with a field of a query or a form, or with a path parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -35,19 +37,19 @@ pub(in crate::extract) enum Reason {
 }
 
 impl FieldError {
-    /// The name of the field, as the peer knows it. `None` if all of it is wrong.
+    /// The name of the field, as the peer knows it: 128 bytes of it at most. `None` if all of it is wrong.
     pub fn field(&self) -> Option<&str> {
         Some(&*self.fault.field).filter(|field| !field.is_empty())
     }
 
-    /// What is wrong with the field, without its name.
+    /// What is wrong with the field, without its name. Of a long value the beginning is in it.
     pub fn reason(&self) -> String {
         self.fault.reason.to_string()
     }
 
     pub(in crate::extract) fn of(mut self, field: &str) -> Self {
         if self.fault.field.is_empty() {
-            field.clone_into(&mut self.fault.field);
+            self.fault.field = shown::name(field).into_owned();
         }
         self
     }
@@ -100,7 +102,7 @@ impl std::error::Error for FieldError {}
 
 impl serde::de::Error for FieldError {
     fn custom<T: Display>(message: T) -> Self {
-        Reason::Value(message.to_string()).into()
+        Reason::Value(shown::message(message.to_string()).into_owned()).into()
     }
 
     fn missing_field(field: &'static str) -> Self {

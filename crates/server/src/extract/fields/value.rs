@@ -6,6 +6,7 @@ use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::{FieldError, Reason};
+use crate::extract::shown;
 
 /// One value, decoded.
 pub(in crate::extract) struct Value<'r>(pub(in crate::extract) Cow<'r, str>);
@@ -14,7 +15,7 @@ macro_rules! parsed {
     ($($method:ident $visit:ident $type:ty;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
             let value: Result<$type, _> = self.0.parse();
-            let wrong = |_| Reason::Value(format!("{:?} is no {}", self.0, stringify!($type)));
+            let wrong = |_| Reason::Value(format!("{} is no {}", shown::quoted(&self.0), stringify!($type)));
             let value = value.map_err(wrong)?;
             visitor.$visit(value)
         }
