@@ -23,8 +23,8 @@ pub use self::rules::{Validate, ValidationMessages, Violation, Violations};
 /// [`Form`], [`Path`], [`Matrix`], [`Header`], and `Protobuf`.
 ///
 /// What the extractor refuses has the response of the extractor. A value that breaks rules is a 422, whose problem document lists
-/// each violation with its field, its rule and a message: `{"errors": [{"field": "count", "rule": "range_min", ..}], ..}`. The
-/// messages may be others, or in another language: [`ValidationMessages`].
+/// each violation with its field, its rule and a message: `{"errors": [{"field": "count", "rule": "range_min", ..}], ..}`. It
+/// lists 100 of them at most ([`Violations::MAX`]). The messages may be others, or in another language: [`ValidationMessages`].
 ///
 /// ```
 /// use anywire_server::{Json, Router, Valid, Validate, Violations};

@@ -1,5 +1,7 @@
 //! `Valid<E>` answers 422 for a value that breaks rules, and names field, rule and reason.
 
+use std::collections::BTreeMap;
+
 use anywire_http::Request;
 use anywire_server::codec::Decoded;
 use anywire_server::{
@@ -42,6 +44,19 @@ impl Validate for Id {
     fn validate(&self, (): &(), violations: &mut Violations) {
         if self.0 == 0 {
             violations.add("", "not_zero", "counting begins at 1");
+        }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Ids(Vec<u32>);
+
+impl Validate for Ids {
+    type Context = ();
+
+    fn validate(&self, (): &(), violations: &mut Violations) {
+        for (index, _) in self.0.iter().enumerate().filter(|(_, number)| **number == 0) {
+            violations.add(format!("[{index}]"), "not_zero", "counting begins at 1");
         }
     }
 }
@@ -184,6 +199,48 @@ fn rules_may_need_a_state() {
     );
     let Err(error) = Server::new(routes()).listen("memory:no-stock").start() else { panic!("no state") };
     assert!(matches!(error, ServerError::Route(RouteError::State { .. })), "{error}");
+}
+
+/// A peer chooses how many rules it breaks, and how long the names of its fields are. What it gets is short.
+#[test]
+fn a_peer_that_breaks_each_rule_gets_a_short_response() {
+    #[derive(serde::Deserialize, garde::Validate)]
+    struct Numbers(#[garde(inner(range(min = 1)))] Vec<u32>);
+
+    #[derive(serde::Deserialize, garde::Validate)]
+    struct Sizes(#[garde(dive)] BTreeMap<String, Part>);
+
+    let router = Router::new()
+        .post("/garde", async |_: Valid<Json<Numbers>>| "fine")
+        .post("/names", async |_: Valid<Json<Sizes>>| "fine")
+        .post("/own", async |_: Valid<Json<Ids>>| "fine")
+        .post("/few", async |numbers: Result<Valid<Json<Numbers>>, ValidRejection<_>>| match numbers {
+            Err(ValidRejection::Invalid(invalid)) => {
+                let violations = invalid.violations();
+                format!("{} and {}", violations.iter().len(), violations.left_out())
+            }
+            _ => "fine".to_owned(),
+        });
+    let zeros = |count: usize| format!("[{}]", vec!["0"; count].join(","));
+    let name = |number: usize| format!("{number}{}", "x".repeat(5000));
+    let names: Vec<_> = (0..200).map(|number| format!("\"{}\":{{\"size\":1}}", name(number))).collect();
+    for (path, body, broken) in [
+        ("/garde", zeros(100_000), 100_000),
+        ("/own", zeros(100_000), 100_000),
+        ("/names", format!("{{{}}}", names.join(",")), 200),
+    ] {
+        let (status, document) = anywire_loops::block_on(async {
+            let mut response = router.call(post(path, JSON, &body)).await;
+            (response.status.as_u16(), response.body.text(64 << 10).await.expect("a short text"))
+        });
+        assert_eq!(status, 422, "{path}");
+        assert_eq!(errors(&document).as_array().map(Vec::len), Some(Violations::MAX), "{path}");
+        let document: Value = serde_json::from_str(&document).expect("a problem document");
+        assert_eq!(document["detail"], format!("{broken} rules are broken, the first 100 are listed"));
+    }
+    let few = |count| call(&router, post("/few", JSON, &zeros(count))).1;
+    assert_eq!(few(Violations::MAX), "100 and 0");
+    assert_eq!(few(Violations::MAX + 1), "100 and 1");
 }
 
 /// An extractor of a program's own may be checked, too.

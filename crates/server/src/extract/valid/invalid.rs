@@ -34,7 +34,8 @@ impl<R: IntoResponse> IntoResponse for ValidRejection<R> {
     }
 }
 
-/// A value that breaks rules. As a response it is a 422 with a problem document (RFC 9457) that lists them.
+/// A value that breaks rules. As a response it is a 422 with a problem document (RFC 9457) that lists the first
+/// [`Violations::MAX`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidValue {
     violations: Violations,
@@ -49,9 +50,12 @@ impl InvalidValue {
     /// The document, to be changed.
     pub fn to_problem(&self) -> Problem {
         let errors: Vec<Value> = self.violations.iter().map(document).collect();
-        let detail = match errors.len() {
-            1 => "a value breaks a rule".to_owned(),
-            several => format!("{several} rules are broken"),
+        let detail = match (errors.len(), self.violations.left_out()) {
+            (1, 0) => "a value breaks a rule".to_owned(),
+            (several, 0) => format!("{several} rules are broken"),
+            (listed, left_out) => {
+                format!("{} rules are broken, the first {listed} are listed", listed + left_out)
+            }
         };
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY).detail(detail).member("errors", errors)
     }
@@ -78,7 +82,10 @@ impl Display for InvalidValue {
                 false => write!(f, "{field}: {message}")?,
             }
         }
-        Ok(())
+        match self.violations.left_out() {
+            0 => Ok(()),
+            left_out => write!(f, "; and {left_out} more"),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ impl<T: garde::Validate<Context: 'static>> Validate for T {
         let mut report = Report::new();
         with_i18n(Named, || self.validate_into(context, &mut Path::empty, &mut report));
         for (path, error) in report.into_inner() {
-            violations.push(violation(&path, error.message()));
+            violations.add_with(|| violation(&path, error.message()));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::extract::Languages;
+use crate::extract::{Languages, shown};
 
 /// A type with rules that its values keep, for [`Valid`](crate::Valid).
 ///
@@ -65,38 +65,58 @@ pub struct Violation {
     pub message: Cow<'static, str>,
 }
 
-/// All rules that a value breaks, in the order in which they were found.
+/// The rules that a value breaks, in the order in which they were found. The first [`MAX`](Self::MAX) are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    kept: Vec<Violation>,
+    left_out: usize,
+}
 
 impl Violations {
-    /// Adds one: the way to the field, the name of the rule, and a message.
+    /// How many are kept (100): a peer chooses how many rules its value breaks. The others are counted, see
+    /// [`left_out`](Self::left_out).
+    pub const MAX: usize = 100;
+
+    /// Adds one: the way to the field, the name of the rule, and a message. Of the way 128 bytes are kept, of the message 512, because
+    /// a peer may have chosen both.
     pub fn add(
         &mut self,
         field: impl Into<Cow<'static, str>>,
         rule: impl Into<Cow<'static, str>>,
         message: impl Into<Cow<'static, str>>,
     ) {
-        self.push(Violation { field: field.into(), rule: rule.into(), limit: None, message: message.into() });
+        let (field, rule, message) = (field.into(), rule.into(), message.into());
+        self.add_with(|| Violation { field, rule, limit: None, message });
     }
 
-    /// Adds one.
-    pub(super) fn push(&mut self, violation: Violation) {
-        self.0.push(violation);
+    /// Adds one, which is made only if it is kept.
+    pub(super) fn add_with(&mut self, make: impl FnOnce() -> Violation) {
+        if self.kept.len() == Self::MAX {
+            self.left_out += 1;
+            return;
+        }
+        let Violation { field, rule, limit, message } = make();
+        let (field, message) = (shown::name(field), shown::message(message));
+        self.kept.push(Violation { field, rule, limit, message });
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 
-    /// All of them.
+    /// Those that are kept.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Violation> {
-        self.0.iter()
+        self.kept.iter()
+    }
+
+    /// How many more there are than are kept.
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     pub(super) fn reword(&mut self, messages: &ValidationMessages, languages: &Languages) {
-        for violation in &mut self.0 {
+        for violation in &mut self.kept {
             if let Some(message) = (messages.reword)(violation, languages) {
                 violation.message = message.into();
             }
