@@ -42,6 +42,7 @@ mod probe_measures_http2_as_well;
 mod probe_names_each_fault_and_no_other;
 mod probe_sees_losses_on_the_way;
 mod probe_watches_a_process;
+#[cfg(feature = "udp")]
 mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;

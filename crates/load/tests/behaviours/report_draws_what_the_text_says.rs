@@ -2,7 +2,6 @@
 
 use crate::support::sample;
 
-#[cfg(feature = "udp")]
 #[test]
 fn round_trips_of_datagrams_count_from_the_intended_time() {
     let outcome = sample::udp();

@@ -14,7 +14,7 @@ use crate::support::{browser, layout, sample, sides};
 #[test]
 fn of_a_result() {
     let Some(browser) = browser::installed() else { return };
-    let mut pages = vec![
+    let pages = vec![
         ("comparison", anywire_load::report::comparison(&large_comparison())),
         ("comparison at a rate", anywire_load::report::comparison(&at_a_rate(large_comparison()))),
         ("load", anywire_load::report::outcome(&large_outcome())),
@@ -22,7 +22,7 @@ fn of_a_result() {
         ("diff", anywire_load::report::diff(&large_diff())),
     ];
     #[cfg(feature = "udp")]
-    pages.extend(udp_pages());
+    let pages = [pages, udp_pages().into()].concat();
     assert_eq!(layout::faults(&browser, &pages, &[Medium::Screen]), Vec::<String>::new());
 }
 
