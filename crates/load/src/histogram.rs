@@ -92,10 +92,10 @@ impl Latency {
         self.clamped = self.clamped.saturating_add(other.clamped);
     }
 
-    /// Makes this a copy of another histogram, within the memory it has.
+    /// Makes this a copy of another histogram. A new one in its place: `Histogram::set_to` clears the old memory before it copies,
+    /// which is as much again to write.
     pub(crate) fn copy_from(&mut self, other: &Self) {
-        self.nanoseconds.set_to(&other.nanoseconds).expect("both histograms have the same bounds");
-        self.clamped = other.clamped;
+        *self = other.clone();
     }
 
     /// What was recorded since an earlier copy of this histogram; what the copy has and this one has not counts as nothing.

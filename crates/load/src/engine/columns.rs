@@ -125,20 +125,18 @@ impl Columns {
         }
     }
 
-    /// How many were recorded from the send.
-    pub(crate) fn count(&self) -> u64 {
-        self.at_once.count() + self.in_parts.count()
-    }
-
-    /// Copies the latencies to trust.
-    pub(crate) fn copy_to(&self, latency: &mut Latency) {
+    /// Copies the latencies to trust, which both histograms hold together. Each is copied only if it has grown.
+    pub(crate) fn copy_to(&self, latency: &mut Latency, in_parts: &mut Latency) {
+        let grown = |from: &Latency, to: &mut Latency| {
+            if from.count() != to.count() {
+                to.copy_from(from);
+            }
+        };
         if let Some(open) = &self.open {
-            return latency.copy_from(&open.intended);
+            return grown(&open.intended, latency);
         }
-        latency.copy_from(&self.at_once);
-        if self.in_parts.count() > 0 {
-            latency.merge(&self.in_parts);
-        }
+        grown(&self.at_once, latency);
+        grown(&self.in_parts, in_parts);
     }
 
     pub(crate) fn latencies(&self) -> Latencies {
@@ -310,6 +308,34 @@ mod tests {
             prop_assert_eq!(step.intended, of(lag + first + rest));
             prop_assert_eq!(step.send, of(first + rest));
             prop_assert_eq!(step.lag, of(lag));
+        }
+    }
+
+    /// Copies of a closed loop's latencies, one after the other, in the same memory.
+    #[test]
+    fn copies_hold_each_latency_once() {
+        let (mut columns, mut one) = (Columns::new(), Latency::new());
+        let (mut latency, mut in_parts) = (Latency::new(), Latency::new());
+        let sent_at = Instant::now();
+        for (first_us, rest_us) in [(90, 0), (100, 0), (40, 900), (70_000_000, 5), (80, 0)] {
+            let first_byte = sent_at + Duration::from_micros(first_us);
+            let ended_at = first_byte + Duration::from_micros(rest_us);
+            columns.record(&Sample {
+                server_time: None,
+                intended: sent_at,
+                sent_at,
+                first_byte,
+                ended_at,
+                status: StatusCode::OK,
+                bytes: 1,
+                body_bytes: 0,
+                step: 0,
+            });
+            one.record(ended_at - sent_at);
+            columns.copy_to(&mut latency, &mut in_parts);
+            let mut both = latency.clone();
+            both.merge(&in_parts);
+            assert_eq!(both, one, "after {first_us} and {rest_us} us");
         }
     }
 

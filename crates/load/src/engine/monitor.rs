@@ -63,6 +63,9 @@ impl Monitor {
         let loops = self.live.iter().map(|live| {
             let published = live.read();
             latency.merge(&published.latency);
+            if published.in_parts.count() > 0 {
+                latency.merge(&published.in_parts);
+            }
             for sample in &published.error_samples {
                 if error_samples.iter().all(|other| other.kind != sample.kind) {
                     error_samples.push(sample.clone());
@@ -242,6 +245,8 @@ pub(crate) struct Published {
     pub(crate) measured: Option<Duration>,
     pub(crate) counts: Counts,
     pub(crate) latency: Latency,
+    /// More of them, in a histogram of their own: the reader merges, because that takes a step for each bucket.
+    pub(crate) in_parts: Latency,
     pub(crate) error_samples: Vec<ErrorSample>,
 }
 

@@ -477,10 +477,7 @@ impl Tally {
         if samples.clone().count() != published.error_samples.len() {
             published.error_samples = samples.cloned().collect();
         }
-        let columns = self.columns.borrow();
-        if columns.count() != published.latency.count() {
-            columns.copy_to(&mut published.latency);
-        }
+        self.columns.borrow().copy_to(&mut published.latency, &mut published.in_parts);
     }
 }
 
