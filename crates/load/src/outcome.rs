@@ -152,6 +152,9 @@ pub struct Totals {
     pub body_bytes_in: u64,
     /// Connections.
     pub connections: Connections,
+    /// Connections opened by the address of the peer; empty on wires without IP addresses.
+    #[serde(default)]
+    pub addresses: BTreeMap<String, u64>,
     /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
     /// The requests of the warm-up, which are in no other figure.
@@ -176,6 +179,10 @@ impl Totals {
         all.open_at_start = all.open_at_start.saturating_add(of_loop.open_at_start);
         all.open_at_end = all.open_at_end.saturating_add(of_loop.open_at_end);
         all.streams_allowed = all.streams_allowed.into_iter().chain(of_loop.streams_allowed).min();
+        for (address, count) in &other.addresses {
+            let all = self.addresses.entry(address.clone()).or_default();
+            *all = all.saturating_add(*count);
+        }
         for (status, count) in &other.statuses {
             let all = self.statuses.entry(*status).or_default();
             *all = all.saturating_add(*count);

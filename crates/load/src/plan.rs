@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anywire_http::url::{Url, redact};
 use anywire_http::{Headers, Method};
-use anywire_wire::{Address, DialOptions};
+use anywire_wire::{Address, AddressTurns, DialOptions};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -259,9 +259,19 @@ impl Plan {
         }
     }
 
+    /// Connections of the parts before this one, if several agents carry out the plan.
+    fn connections_before(&self) -> usize {
+        let ((index, of), together) = (self.place, self.connections_together.unwrap_or_default() as u64);
+        let before =
+            index.saturating_mul(together / of.max(1)).saturating_add(index.min(together % of.max(1)));
+        usize::try_from(before).unwrap_or_default()
+    }
+
     fn dial_options(&self, server_name: String, handles: &Handles) -> DialOptions {
         DialOptions {
             connect_timeout: self.connect_timeout,
+            // As one generator would spread them: each part begins behind the connections of the parts before it.
+            in_turn: Some(AddressTurns::starting_at(self.connections_before())),
             handshake_timeout: self.handshake_timeout,
             server_name: Some(server_name),
             protocols: vec![self.protocol.alpn().to_owned()],

@@ -74,7 +74,8 @@ impl fmt::Display for Outcome {
 impl Outcome {
     /// The counts as rows of a name and a text, for the table and for the page.
     pub(crate) fn counts(&self) -> Vec<Vec<String>> {
-        let Totals { measured, unsent, bytes_out, bytes_in, connections, statuses, .. } = &self.totals;
+        let Totals { measured, unsent, bytes_out, bytes_in, connections, addresses, statuses, .. } =
+            &self.totals;
         let mut rows = Vec::new();
         let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
         let unsent =
@@ -97,6 +98,14 @@ impl Outcome {
                  {lost} lost, {given_up} given up{never_open}"
             ),
         );
+        // One address says nothing that the target does not.
+        if addresses.len() > 1 {
+            let shares: Vec<_> = addresses
+                .iter()
+                .map(|(address, count)| format!("{} to {address}", grouped(*count)))
+                .collect();
+            row("addresses", shares.join(", "));
+        }
         if let Some(rates) = Figures::spreads(&self.rounds).requests_per_second {
             let (count, [least, most]) = (self.rounds.len(), [rates.min, rates.max].map(whole));
             let text = format!(

@@ -1,6 +1,8 @@
 //! Dialling: a connection to an address, with deadlines.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::address::{Address, ToAddress};
@@ -20,6 +22,8 @@ pub struct DialOptions {
     pub connect_timeout: Duration,
     /// Head start of an attempt before the next address is tried beside it (250 ms, RFC 8305 section 5).
     pub attempt_delay: Duration,
+    /// Each dial to a name begins with the next of its addresses, instead of the preferred one (`None`: always the preferred one).
+    pub in_turn: Option<AddressTurns>,
     /// For a name to resolve: from the question to the first address (2 s). An address needs none of it.
     pub resolve_timeout: Duration,
     /// For the handshake of a wire that has one, after the connection is there (5 s).
@@ -47,6 +51,7 @@ impl Default for DialOptions {
             names: Names::default(),
             connect_timeout: Duration::from_secs(3),
             attempt_delay: Duration::from_millis(250),
+            in_turn: None,
             resolve_timeout: Duration::from_secs(2),
             handshake_timeout: Duration::from_secs(5),
             local_address: None,
@@ -72,6 +77,25 @@ impl DialOptions {
         let after = self.connect_timeout;
         let in_time = tokio::time::timeout(after, connecting).await;
         in_time.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))
+    }
+}
+
+/// Round robin over the addresses of a name: a count of dials, which clones share.
+///
+/// Addresses that have failed lately take no turn, and stay behind all others. A resolver that gives IPv6 and IPv4 addresses apart has
+/// turns within each family, and IPv6 goes first (RFC 8305).
+#[derive(Debug, Clone, Default)]
+pub struct AddressTurns(Arc<AtomicUsize>);
+
+impl AddressTurns {
+    /// The first dial begins with the address behind so many others: processes that share a load begin where the others do not.
+    pub fn starting_at(dials: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(dials)))
+    }
+
+    /// The number of this dial.
+    pub(crate) fn next(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed)
     }
 }
 

@@ -51,7 +51,7 @@ mod wires;
 pub use address::{Address, AddressError, ToAddress};
 pub use connection::{Connection, Credentials, Negotiated, Transport};
 pub use dial_log::{DialLog, DialStep};
-pub use dialer::{DialOptions, Dialer};
+pub use dialer::{AddressTurns, DialOptions, Dialer};
 pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};

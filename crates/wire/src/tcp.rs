@@ -258,6 +258,7 @@ mod tests {
     use anywire_loops::Loops;
 
     use super::*;
+    use crate::dialer::AddressTurns;
     use crate::error::DialError;
     use crate::names::{Hosts, Names, SystemResolver};
 
@@ -330,6 +331,46 @@ mod tests {
         assert_eq!(run(&targets, NEVER).expect("the first one answers"), targets[0]);
         other.set_nonblocking(true).expect("a socket");
         assert!(other.accept().is_err(), "the second one was not even tried");
+    }
+
+    /// What each of so many dials, one after the other, connects to.
+    fn in_turn(targets: &[SocketAddr], start: usize, dials: usize) -> Vec<SocketAddr> {
+        let hosts = Hosts::default().add("a.name", targets.iter().copied());
+        let names = Names::new(SystemResolver::default()).with_hosts(hosts);
+        let in_turn = Some(AddressTurns::starting_at(start));
+        let options = DialOptions { attempt_delay: NEVER, names, in_turn, ..DialOptions::default() };
+        let loops = Loops::start(1).expect("a thread");
+        let dialled = loops.get(0).spawn(move || async move {
+            let address = Address::from_wire(&Tcp, "a.name:80");
+            let mut reached = Vec::new();
+            for _ in 0..dials {
+                // Clones share their turns.
+                let options = options.clone();
+                let transport = names::dial(&address, &options, |target| connect(target, &options)).await;
+                let stream = transport.expect("one of them listens").stream;
+                reached.push(stream.peer_addr().expect("it is connected"));
+            }
+            reached
+        });
+        dialled.wait().expect("no panic")
+    }
+
+    #[test]
+    fn dials_in_turn_begin_with_the_next_address_each() {
+        let listeners = [listening(), listening(), listening()];
+        let [a, b, c] = listeners.each_ref().map(address_of);
+        assert_eq!(in_turn(&[a, b, c], 0, 7), [a, b, c, a, b, c, a]);
+        assert_eq!(in_turn(&[a, b, c], usize::MAX, 1).len(), 1);
+        assert_eq!(in_turn(&[a, b, c], 4, 3), [b, c, a]);
+    }
+
+    #[test]
+    fn an_address_that_has_refused_takes_no_turn() {
+        let (refusing, good, other) = (bound(), listening(), listening());
+        let [refusing, good, other] = [&refusing, &good, &other].map(address_of);
+        // The first dial finds out. From then on the two others alternate.
+        let reached = in_turn(&[refusing, good, other], 0, 5);
+        assert_eq!(reached[1..], [other, good, other, good], "{reached:?}");
     }
 
     #[test]

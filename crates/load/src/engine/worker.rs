@@ -95,7 +95,13 @@ async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Opened, DialError> {
         let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
         return Err(DialError::Handshake { address: address.clone(), cause });
     }
-    tally.counts().connections.opened += 1;
+    let peer = connection.peer();
+    let mut counts = tally.counts();
+    counts.connections.opened += 1;
+    if peer.ip().is_some() {
+        *counts.addresses.entry(peer.location().to_owned()).or_default() += 1;
+    }
+    drop(counts);
     tally.open.set(tally.open.get() + 1);
     let shared = Rc::clone(tally);
     Ok(match &tally.prepared.request {

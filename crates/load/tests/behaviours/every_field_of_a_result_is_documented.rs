@@ -75,6 +75,7 @@ fn collect(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
 /// Fields whose keys are no names of fields.
 const MAPS: &[&str] = &[
     "totals.errors",
+    "totals.addresses",
     "totals.statuses",
     "totals.warm_up.errors",
     "generator.syscalls_by_name",

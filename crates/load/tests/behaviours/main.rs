@@ -20,6 +20,7 @@ mod answers_are_checked_as_they_come;
 mod answers_of_every_framing_are_parsed;
 mod bytes_that_the_wire_refused_are_not_sent;
 mod compare_measures_in_rounds;
+mod connections_spread_over_addresses;
 mod counts_match_exactly;
 #[cfg(feature = "udp")]
 mod datagrams_of_several_machines_are_one_load;

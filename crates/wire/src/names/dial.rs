@@ -15,7 +15,7 @@ use super::names::{Looked, Names, with_port, worse};
 use super::resolver::{Records, ResolveError};
 use crate::address::Address;
 use crate::dial_log::{DialLog, DialStep};
-use crate::dialer::DialOptions;
+use crate::dialer::{AddressTurns, DialOptions};
 use crate::error::DialError;
 use crate::place;
 
@@ -85,6 +85,8 @@ struct Race<'a, F> {
     address: &'a Address,
     options: &'a DialOptions,
     port: u16,
+    /// The number of this dial, if addresses take turns.
+    turn: usize,
     machine: HappyEyeballs,
     queries: Vec<(Records, Asking<'a>)>,
     attempts: Vec<Attempt<F>>,
@@ -129,6 +131,7 @@ impl<'a, F> Race<'a, F> {
             address,
             options,
             port,
+            turn: options.in_turn.as_ref().map_or(0, AddressTurns::next),
             machine: HappyEyeballs::new(options.attempt_delay, records),
             queries: Vec::new(),
             attempts: Vec::new(),
@@ -166,7 +169,13 @@ impl<'a, F> Race<'a, F> {
         });
         let names = self.names();
         let candidate = |address| Candidate { address, is_cooling: names.is_cooling(address, now) };
-        let addresses: Vec<_> = addresses.into_iter().map(candidate).collect();
+        let (mut addresses, cooling): (Vec<_>, Vec<_>) =
+            addresses.into_iter().map(candidate).partition(|candidate| !candidate.is_cooling);
+        if !addresses.is_empty() {
+            let first = self.turn % addresses.len();
+            addresses.rotate_left(first);
+        }
+        addresses.extend(cooling);
         self.machine.process_input(Input::Answer { records, addresses: &addresses }, now);
     }
 

@@ -110,6 +110,7 @@ pub(crate) fn outcome() -> Outcome {
                 open_at_end: 64,
                 ..Connections::default()
             },
+            addresses: [("127.0.0.1:8080".to_owned(), 67)].into(),
             statuses: [(200, 199_990), (404, 10)].into(),
             ..Totals::default()
         },
