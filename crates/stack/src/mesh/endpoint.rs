@@ -7,15 +7,15 @@ use std::task::Waker;
 use anywire_tcp::{Frames, Instant, Mac};
 
 use super::directory::Mesh;
+use super::links::{Links, NOWHERE};
 use super::number_of;
-use super::switch::{NOWHERE, Switch};
 use crate::device::{Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness};
 use crate::ring_link::Mailbox;
 
 /// An endpoint of a [`Mesh`]. It belongs to the thread that joined. Dropping it frees it and ends the connections through
 /// it.
 pub struct Endpoint {
-    pub(super) switch: Switch,
+    pub(super) links: Links,
     frame_bytes_max: usize,
     counters: DeviceCounters,
     has_departure: bool,
@@ -27,7 +27,7 @@ impl Endpoint {
     pub(super) fn new(mesh: Mesh, mailbox: Arc<Mailbox>) -> Self {
         let frame_bytes_max = mesh.directory.limits.mtu + ETHERNET_BYTES;
         Self {
-            switch: Switch::new(mesh, mailbox),
+            links: Links::new(mesh, mailbox),
             frame_bytes_max,
             counters: DeviceCounters::default(),
             has_departure: false,
@@ -37,15 +37,15 @@ impl Endpoint {
 
     /// Its address. Only captures show it.
     pub fn mac(&self) -> Mac {
-        let [high, low] = self.switch.mailbox.number.to_be_bytes();
+        let [high, low] = self.links.mailbox.number.to_be_bytes();
         Mac::new([2, 0, 0, 1, high, low])
     }
 
     /// Takes in the links that others have laid to this endpoint, and throws those away whose other end has
     /// gone.
     fn look_after_links(&mut self) {
-        let mailbox = &self.switch.mailbox;
-        let mut table = self.switch.table.borrow_mut();
+        let mailbox = &self.links.mailbox;
+        let mut table = self.links.table.borrow_mut();
         if mailbox.has_mail() {
             for end in mailbox.take_mail() {
                 end.attach(mailbox.number, &mailbox.notifier);
@@ -73,7 +73,7 @@ impl Device for Endpoint {
 
     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
         self.look_after_links();
-        let mut table = self.switch.table.borrow_mut();
+        let mut table = self.links.table.borrow_mut();
         let (count, counters) = (table.links.len(), &mut self.counters);
         // Each time another one is the first, so that a full one does not keep the others waiting.
         self.first = if self.first + 1 < count { self.first + 1 } else { 0 };
@@ -90,14 +90,14 @@ impl Device for Endpoint {
     /// That of the emptiest link: one whose loop is slow or stuck holds up no other. Frames for it wait, and above
     /// [`Limits::waiting_frames`](super::Limits::waiting_frames) they are dropped and counted.
     fn room(&self) -> usize {
-        let table = self.switch.table.borrow();
+        let table = self.links.table.borrow();
         let rooms = table.links.iter().flatten().map(|line| line.room(self.frame_bytes_max));
         rooms.max().unwrap_or(Frames::BATCH)
     }
 
     fn transmit(&mut self, _: Instant, frames: &mut Frames) -> usize {
-        let mut table = self.switch.table.borrow_mut();
-        let waiting_max = self.switch.mesh.directory.limits.waiting_frames;
+        let mut table = self.links.table.borrow_mut();
+        let waiting_max = self.links.mesh.directory.limits.waiting_frames;
         let (mut taken, count) = (0, frames.len());
         for frame in frames.iter().filter(|frame| frame.len() <= self.frame_bytes_max) {
             if let Some(line) = table.link_for(frame)
@@ -119,9 +119,9 @@ impl Device for Endpoint {
     }
 
     fn before_sleep(&mut self, owner: &Waker) -> bool {
-        let mailbox = &self.switch.mailbox;
+        let mailbox = &self.links.mailbox;
         mailbox.notifier.announce_sleep(owner);
-        let table = self.switch.table.borrow();
+        let table = self.links.table.borrow();
         let mut links = table.links.iter().flatten();
         let has_event =
             mailbox.has_mail() || links.any(|line| line.end.has_event(Frames::BATCH, self.frame_bytes_max));
@@ -136,7 +136,7 @@ impl Device for Endpoint {
     }
 
     fn reaches(&self, local: SocketAddr, remote: SocketAddr) -> bool {
-        let mut table = self.switch.table.borrow_mut();
+        let mut table = self.links.table.borrow_mut();
         match number_of(remote.ip()) {
             Some(number) => table.link_to(number).is_some(),
             None => table.by_local_port[usize::from(local.port())] != NOWHERE,
@@ -150,9 +150,9 @@ impl Device for Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        self.switch.mesh.directory.leave(&self.switch.mailbox);
-        // Not left to the last switch: the others are to learn it now.
-        let links = std::mem::take(&mut self.switch.table.borrow_mut().links);
+        self.links.mesh.directory.leave(&self.links.mailbox);
+        // Not left to the last links: the others are to learn it now.
+        let links = std::mem::take(&mut self.links.table.borrow_mut().links);
         drop(links);
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         let (_service, queues) = mesh.listen("10.0.0.2:80".parse().expect("one"), 2, 16).expect("free");
         let mut sender = mesh.join().expect("room");
         for (local_port, queue) in (1..).zip(&queues) {
-            sender.switch.steer(local_port, &queue.queue).expect("it is open");
+            sender.links.steer(local_port, &queue.queue).expect("it is open");
         }
         // Nobody listens at the first queue.
         let mut taken = 0_u64;
@@ -207,7 +207,7 @@ mod tests {
         }
         assert_eq!(sender.counters().dropped_out, 1, "what finds too many waiting is dropped and counted");
         let mut other = mesh.join().expect("room");
-        other.switch.listen(&queues[1].queue);
+        other.links.listen(&queues[1].queue);
         let mut frames = other.batch();
         for last in 0..200 {
             assert!(sender.room() > 0 && send(&mut sender, &frame(2, last)));
@@ -218,7 +218,7 @@ mod tests {
 
         // All that has waited arrives, in order, once somebody is there.
         let mut late = mesh.join().expect("room");
-        late.switch.listen(&queues[0].queue);
+        late.links.listen(&queues[0].queue);
         let mut expected = 0_u64;
         while expected < taken {
             let count = late.receive(Instant::default(), &mut frames);
@@ -252,7 +252,7 @@ mod tests {
         let (_service, queues) = mesh.listen(service, 2, 16).expect("free");
         let hosts = [0, 1].map(|number: usize| {
             let host = mesh.join().expect("room");
-            host.switch.listen(&queues[number].queue);
+            host.links.listen(&queues[number].queue);
             host
         });
         let [gone, stays] = hosts;
@@ -260,14 +260,14 @@ mod tests {
         let (known, mut sender) = (RefCell::default(), mesh.join().expect("room"));
         for local_port in 1..=4 {
             let queue = mesh.next_queue(&known, service).expect("one listens");
-            sender.switch.steer(local_port, &queue).expect("it is there");
+            sender.links.steer(local_port, &queue).expect("it is there");
             assert!(send(&mut sender, &frame(local_port, 7)));
         }
         drop(stays);
         assert!(mesh.next_queue(&known, service).is_err());
         // Another host may listen at the queue of one that has gone.
         let next = mesh.join().expect("room");
-        next.switch.listen(&queues[0].queue);
+        next.links.listen(&queues[0].queue);
         assert!(mesh.next_queue(&known, service).is_ok());
     }
 }

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use anywire_tcp::{Cidr, ConnectOptions, Engine, Mac, Route, Settings, Via};
 
 use super::directory::{Known, Mesh};
+use super::links::Links;
 use super::listen_queue::ListenQueue;
-use super::switch::Switch;
 use crate::device::Device;
 use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 
@@ -55,7 +55,7 @@ use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 #[derive(Debug, Clone)]
 pub struct Host {
     interface: Interface,
-    switch: Switch,
+    links: Links,
     ports: Rc<RefCell<LocalPorts>>,
     known: Rc<RefCell<Known>>,
 }
@@ -67,7 +67,7 @@ impl Host {
     /// `QuotaExceeded` at the limit of endpoints; or the system's, if it has no memory left.
     pub fn join(mesh: &Mesh, secret: [u64; 4]) -> io::Result<(Self, Driver)> {
         let endpoint = mesh.join().map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
-        let switch = endpoint.switch.clone();
+        let links = endpoint.links.clone();
         let mut settings = Settings::new(secret);
         // Nothing is damaged on its way from memory to memory.
         settings.checksums = false;
@@ -80,7 +80,7 @@ impl Host {
         let mut engine = Engine::new(settings, limits)?;
         let mtu = u16::try_from(endpoint.capabilities().mtu).unwrap_or(u16::MAX);
         engine.set_mac(endpoint.mac());
-        for address in switch.addresses() {
+        for address in links.addresses() {
             engine.add_address(address).map_err(io::Error::other)?;
             let (network, gateway) =
                 if address.is_ipv4() { (Cidr::ALL_V4, GATEWAY_V4) } else { (Cidr::ALL_V6, GATEWAY_V6) };
@@ -90,7 +90,7 @@ impl Host {
             engine.add_neighbour(gateway, MESH_MAC).map_err(io::Error::other)?;
         }
         let (interface, driver) = Interface::new(engine, endpoint);
-        Ok((Self { interface, switch, ports: Rc::default(), known: Rc::default() }, driver))
+        Ok((Self { interface, links, ports: Rc::default(), known: Rc::default() }, driver))
     }
 
     /// Its network interface: the engine and the endpoint, with their counters.
@@ -107,10 +107,10 @@ impl Host {
     pub async fn dial(&self, service: SocketAddr) -> io::Result<Stream> {
         let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
         let from = self.take_port(service)?;
-        let queue = self.switch.mesh.next_queue(&self.known, service).map_err(refused)?;
+        let queue = self.links.mesh.next_queue(&self.known, service).map_err(refused)?;
         let mut stream = self.interface.start(Some(from), service, NO_NAGLE)?;
         // Nothing has left yet: the driver runs on this thread.
-        self.switch.steer(from.port(), &queue).map_err(refused)?;
+        self.links.steer(from.port(), &queue).map_err(refused)?;
         match queue.take_early() {
             Some(place) => stream.take_for_open_with(place),
             None => stream.opened().await?,
@@ -127,13 +127,13 @@ impl Host {
         self.interface.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
         let options = ListenOptions { backlog: queue.backlog(), connections: NO_NAGLE };
         let listener = self.interface.listen(service, options)?;
-        self.switch.listen(&queue.queue);
+        self.links.listen(&queue.queue);
         Ok(listener)
     }
 
     /// A local address and port to reach a service from. Ports lead to hosts, so one port is used towards one service at a time.
     fn take_port(&self, service: SocketAddr) -> io::Result<SocketAddr> {
-        let [v4, v6] = self.switch.addresses();
+        let [v4, v6] = self.links.addresses();
         let own = |remote: SocketAddr, port| SocketAddr::new(if remote.is_ipv4() { v4 } else { v6 }, port);
         let port = self.interface.with_engine(|engine| {
             let connections = engine.connections();

@@ -1,4 +1,4 @@
-//! A switch between the cores of one process: every host has a link to each other one that it talks to.
+//! A mesh of the cores of one process, which addresses call `stack:switch`: every host has a link to each other one that it talks to.
 //!
 //! A [pair](crate::pair) lives on one core. A mesh has no central switch. Each [`Endpoint`] sorts the frames of its
 //! engine by destination and writes them into the [ring](anywire_sys::ring) of the destination's core. If that core
@@ -19,14 +19,14 @@
 //! | `directory` | who is there: endpoints by number, services by address |
 //! | `listen_queue` | one host's part of a service, and where frames for it wait until the host is there |
 //! | `endpoint` | the device |
-//! | `switch` | its links to others, and which of them a frame takes |
+//! | `links` | its links to others, and which of them a frame takes |
 //! | `host` | an engine on an endpoint, and what it takes to dial and to serve |
 
 mod directory;
 mod endpoint;
 mod host;
+mod links;
 mod listen_queue;
-mod switch;
 
 use std::net::IpAddr;
 

@@ -17,7 +17,7 @@ use crate::ring_link::{End, Mailbox, link};
 
 /// Where an endpoint sends the frames of its engine. Clones are of the same endpoint, which they do not keep.
 #[derive(Clone)]
-pub(super) struct Switch {
+pub(super) struct Links {
     pub(super) table: Rc<RefCell<AddressTable>>,
     pub(super) mesh: Mesh,
     pub(super) mailbox: Arc<Mailbox>,
@@ -41,7 +41,7 @@ pub(super) struct LinkQueue {
     pub(super) waiting: VecDeque<Vec<u8>>,
 }
 
-impl Switch {
+impl Links {
     pub(super) fn new(mesh: Mesh, mailbox: Arc<Mailbox>) -> Self {
         let table = AddressTable {
             links: Vec::new(),
@@ -243,9 +243,9 @@ fn destination_of(frame: &[u8]) -> Option<(Option<u16>, u16)> {
     Some((number_of(layout.destination(frame)?), layout.source_port(frame)?))
 }
 
-impl std::fmt::Debug for Switch {
+impl std::fmt::Debug for Links {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Switch").field("addresses", &self.addresses()).finish_non_exhaustive()
+        f.debug_struct("Links").field("addresses", &self.addresses()).finish_non_exhaustive()
     }
 }
 
