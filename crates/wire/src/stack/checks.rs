@@ -18,14 +18,14 @@ use anywire_sys::network_interface::NetworkInterface;
 
 use super::host::{DeviceHost, mac_of_engine};
 use super::location::DeviceName;
-use super::{devices, inspect};
+use super::{inspect, registry};
 
 /// Checks an address on a device that no loop has yet: packets fit, the kernel does not have it, and nobody on the link answers to it.
 /// The last takes 0.2 to 0.3 s, and happens once for an address. On a device that runs already, the loop that has it asks.
-pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Result<()> {
+pub(super) fn ask_parked(device: &DeviceName<'_>, address: IpAddr) -> io::Result<()> {
     let name = device.to_string();
-    devices::check_address(&name, address)?;
-    devices::with_parked(device, |shards, queues| {
+    registry::check_address(&name, address)?;
+    registry::with_parked(device, |shards, queues| {
         fits(&name, shards.capabilities().mtu, address)?;
         if shards.is_free(address) {
             return Ok(());
@@ -43,7 +43,7 @@ pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Resu
 ///
 /// # Errors
 /// Those of [`DeviceHost::join`]; `TimedOut` if a loop is held up for two seconds.
-pub(super) fn while_running(device: &str, own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
+pub(super) fn ask_running(device: &str, own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
     // Two loops that asked each other would wait for each other.
     if let Some(host) = DeviceHost::running(device) {
         return host.join_blocking(own, gateway, PATIENCE);

@@ -15,10 +15,10 @@ use anywire_stack::stream::{Listener, Polling};
 use anywire_sys::thread_bound::ThreadBound;
 
 use super::checks;
-use super::devices::User;
 use super::host::DeviceHost;
 use super::lease::Lease;
 use super::location::{DeviceName, Location, Options, default_prefix};
+use super::registry::OpenDevice;
 use super::transport::{StackArrival, StackTransport};
 use crate::address::Address;
 use crate::connection::Connection;
@@ -43,19 +43,19 @@ pub(super) fn bind(
     let own = own.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     means_nothing(address, "from", "the address to listen at is that before the port").map_err(failed)?;
     checks::can_be_ours(own, gateway).map_err(failed)?;
-    let user = User::of(&location.device, mac).map_err(failed)?;
-    let reserved = user.shards.reserve(location.address, loops).map_err(|error| match error {
+    let open = OpenDevice::of(&location.device, mac).map_err(failed)?;
+    let reserved = open.shards.reserve(location.address, loops).map_err(|error| match error {
         ServiceError::InUse(_) => ListenError::InUse { address: address.clone() },
         error => failed(io::Error::other(error)),
     })?;
-    checks::before_start(&location.device, ip).map_err(failed)?;
+    checks::ask_parked(&location.device, ip).map_err(failed)?;
     let address = reserved.address();
     let bound = Location { address, ..*location };
     let local = Address::from_wire(wire, bound.to_string());
     let device = location.device.to_string();
-    checks::while_running(&device, own, gateway).map_err(failed)?;
+    checks::ask_running(&device, own, gateway).map_err(failed)?;
     // The service is given up before the device.
-    let (lease, guard) = Lease::new((reserved, user));
+    let (lease, guard) = Lease::new((reserved, open));
     let backlog = usize::try_from(options.backlog).unwrap_or(usize::MAX);
     let service =
         Arc::new(DeviceService { device, address, own, gateway, mac, polling, backlog, _lease: lease });
@@ -134,7 +134,7 @@ struct DeviceService {
     mac: Option<Mac>,
     polling: Option<Polling>,
     backlog: usize,
-    _lease: Lease<(shards::Reservation, User)>,
+    _lease: Lease<(shards::Reservation, OpenDevice)>,
 }
 
 /// Accepts on the loop that polls it, which has a part of the service's connections.

@@ -17,10 +17,10 @@ use anywire_stack::shards::{self, Cidr, HostOptions, JoinError, Mac, Shards};
 use anywire_stack::stream::{Driver, Interface, ListenOptions, Listener, Polling, Stream};
 
 use super::checks;
-use super::devices::{self, User};
 use super::exit;
 use super::inspect::{self, Inspected};
 use super::location::DeviceName;
+use super::registry::{self, OpenDevice};
 
 /// A host on a device.
 pub(super) struct DeviceHost {
@@ -30,7 +30,7 @@ pub(super) struct DeviceHost {
     /// The process does not end before its connections are closed. None once they are.
     open: Cell<Option<exit::Open>>,
     /// Given up after the host; none once that has lost the device.
-    user: Cell<Option<User>>,
+    device: Cell<Option<OpenDevice>>,
 }
 
 /// Those of the present loop.
@@ -43,7 +43,7 @@ impl DeviceHost {
         on_a_loop()?;
         let name = device.to_string();
         if let Some(host) = Self::running(&name) {
-            devices::check_mac(&name, host.shards.capabilities(), mac)?;
+            registry::check_mac(&name, host.shards.capabilities(), mac)?;
             return Ok(host);
         }
         let host = Self::start(device, name.into(), mac)?;
@@ -65,10 +65,10 @@ impl DeviceHost {
     }
 
     fn start(device: &DeviceName<'_>, name: Arc<str>, mac: Option<Mac>) -> io::Result<Rc<Self>> {
-        let (shard, user) = devices::join(device, mac)?;
+        let (shard, open) = registry::join(device, mac)?;
         // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
         let random = RandomState::new();
-        let mac = mac_of_engine(&name, None, user.shards.capabilities());
+        let mac = mac_of_engine(&name, None, open.shards.capabilities());
         let secret = std::array::from_fn(|index| random.hash_one(index));
         let options = HostOptions::new(secret, random.hash_one("ip"), mac);
         let device = Arc::clone(&name);
@@ -77,9 +77,9 @@ impl DeviceHost {
         let host = Rc::new(Self {
             name,
             host,
-            shards: Arc::clone(&user.shards),
+            shards: Arc::clone(&open.shards),
             open: Cell::new(Some(exit::Open::new())),
-            user: Cell::new(Some(user)),
+            device: Cell::new(Some(open)),
         });
         // Past the loop's own spawn, which counts tasks: the loop does not wait for these when it ends.
         let mut driving = Driving { driver: Box::pin(driver), _end: DriverEnd(Rc::downgrade(&host)) };
@@ -120,7 +120,7 @@ impl DeviceHost {
         if self.host.has_address(ip) {
             return Ok(());
         }
-        devices::check_address(&self.name, ip)?;
+        registry::check_address(&self.name, ip)?;
         checks::fits(&self.name, self.host.interface().capabilities().mtu, ip)
     }
 
@@ -182,7 +182,7 @@ struct DriverEnd(Weak<DeviceHost>);
 impl Drop for DriverEnd {
     fn drop(&mut self) {
         if let Some(host) = self.0.upgrade().filter(|host| host.host.interface().has_lost_device()) {
-            drop(host.user.take());
+            drop(host.device.take());
         }
     }
 }
@@ -201,7 +201,7 @@ fn tell(device: &str, event: &Event) {
         Event::AddressReady(_) | Event::AddressInUse { .. } | Event::AddressRefused { .. } => {
             tracing::debug!(device, "{event}");
         }
-        Event::MacChanged { .. } | Event::KernelHasAddress(_) if !devices::is_news(device, event) => {}
+        Event::MacChanged { .. } | Event::KernelHasAddress(_) if !registry::is_news(device, event) => {}
         event => tracing::warn!(device, "{event}"),
     }
 }

@@ -293,7 +293,7 @@ mod tests {
         let (hold, released) = mpsc::channel::<()>();
         one.post(move || _ = released.recv()).expect("there is room");
         let own = Cidr::host([10, 0, 0, 2].into());
-        let told = checks::while_running("tap:held", own, None);
+        let told = checks::ask_running("tap:held", own, None);
         assert_eq!(told.expect_err("it is held up").kind(), std::io::ErrorKind::TimedOut);
         drop(hold);
     }
@@ -313,7 +313,7 @@ mod tests {
             let all_here = Arc::clone(&all_here);
             loops.get(index).spawn(move || async move {
                 all_here.wait();
-                checks::while_running(device, own, None)
+                checks::ask_running(device, own, None)
             })
         });
         for asked in asking.collect::<Vec<_>>() {

@@ -8,7 +8,7 @@
 //! | `wire`, `transport` | the wire and its connections, as all wires have them |
 //! | `location` | which device, where on it, and the options |
 //! | `switch` | `stack:switch/…`: between the loops of this process, over no kernel at all |
-//! | `devices` | which devices this process has open |
+//! | `registry` | which devices this process has open |
 //! | `host` | the hosts of a loop: one for each device |
 //! | `device` | listening and dialling there |
 //! | `lease` | how long an address is listened on |
@@ -19,13 +19,13 @@
 mod capture;
 mod checks;
 mod device;
-mod devices;
 mod exit;
 mod host;
 mod inspect;
 mod lease;
 mod location;
 mod metrics;
+mod registry;
 mod switch;
 mod transport;
 mod wire;

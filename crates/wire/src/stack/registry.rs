@@ -41,12 +41,12 @@ struct Opened {
 }
 
 /// Keeps a device open.
-pub(super) struct User {
+pub(super) struct OpenDevice {
     name: String,
     pub(super) shards: Arc<Shards>,
 }
 
-impl User {
+impl OpenDevice {
     /// Opens a device, unless it is open. `mac` is the address of its engines, if one is asked for.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl User {
     }
 }
 
-impl Drop for User {
+impl Drop for OpenDevice {
     fn drop(&mut self) {
         let mut devices = devices();
         // Another one may be open under the name of one that is gone.
@@ -88,25 +88,25 @@ impl Drop for User {
     }
 }
 
-/// The device for the present loop, which has none of this name yet. The shard is to be dropped before the user.
-pub(super) fn join(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<(Shard, User)> {
+/// The device for the present loop, which has none of this name yet. The shard is to be dropped before what keeps the device open.
+pub(super) fn join(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<(Shard, OpenDevice)> {
     let name = device.to_string();
-    let (user, shard);
+    let (open, shard);
     {
         // Held until the shard is there: another loop would open the device once more.
         let mut devices = settled(&name);
-        user = User::among(&mut devices, device, mac)?;
+        open = OpenDevice::among(&mut devices, device, mac)?;
         let parked = devices.get_mut(&name).map(|opened| mem::take(&mut opened.parked)).unwrap_or_default();
-        let more = if parked.is_empty() { more_queues(device, &user.shards) } else { parked };
-        shard = match user.shards.join(more) {
+        let more = if parked.is_empty() { more_queues(device, &open.shards) } else { parked };
+        shard = match open.shards.join(more) {
             // The loops that had them have ended.
-            Err(NoShard::NoQueue) => queues(device, user.shards.attachment())
-                .and_then(|all| user.shards.join(all).map_err(io::Error::other)),
+            Err(NoShard::NoQueue) => queues(device, open.shards.attachment())
+                .and_then(|all| open.shards.join(all).map_err(io::Error::other)),
             joined => joined.map_err(io::Error::other),
         };
     }
-    // A user that is dropped here asks for the devices.
-    Ok((shard?, user))
+    // Behind the lock, which an `OpenDevice` takes when it is dropped.
+    Ok((shard?, open))
 }
 
 /// Lets the queues of a device be used that no loop has yet, without holding up others; not at all if a loop has them.
