@@ -109,6 +109,13 @@ pub trait Layer<Args = ()>: Send + Sync + 'static {
         None
     }
 
+    /// What it adds to the [OpenAPI](crate::openapi) description of each operation within it: what it refuses, and whom it lets in. `None`
+    /// is a route for all methods that have none of their own. The default is nothing.
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _method: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new()
+    }
+
     /// What the current loop has of it, without its type.
     #[doc(hidden)]
     fn on_loop(&self) -> LoopPart

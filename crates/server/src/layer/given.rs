@@ -27,12 +27,6 @@ impl GivenLayer {
         std::ptr::addr_eq(Arc::as_ptr(&self.layer), Arc::as_ptr(&other.layer))
     }
 
-    /// Whether it is of this type.
-    #[cfg(feature = "openapi")]
-    pub(crate) fn is<L: 'static>(&self) -> bool {
-        self.of_type::<L>().is_some()
-    }
-
     /// The layer itself, if it is of this type.
     #[cfg(feature = "openapi")]
     pub(crate) fn of_type<L: 'static>(&self) -> Option<&L> {
@@ -56,6 +50,11 @@ impl GivenLayer {
         self.layer.fault()
     }
 
+    #[cfg(feature = "openapi")]
+    pub(crate) fn describe(&self, method: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        self.layer.describe(method)
+    }
+
     /// What the current loop has of it.
     pub(crate) fn on_loop(&self) -> Rc<dyn OnLoop> {
         self.layer.on_loop()
@@ -75,6 +74,8 @@ trait AnyLayer: Send + Sync {
     fn name(&self) -> &'static str;
     fn needs(&self) -> Needs;
     fn fault(&self) -> Option<LayerFault>;
+    #[cfg(feature = "openapi")]
+    fn describe(&self, method: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc;
     fn on_loop(&self) -> Rc<dyn OnLoop>;
 }
 
@@ -101,6 +102,11 @@ impl<L: Layer<Args>, Args: 'static> AnyLayer for TypedLayer<L, Args> {
 
     fn fault(&self) -> Option<LayerFault> {
         self.layer.fault()
+    }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, method: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        self.layer.describe(method)
     }
 
     fn on_loop(&self) -> Rc<dyn OnLoop> {

@@ -124,6 +124,11 @@ impl SyncLayer for BasicAuth {
     fn fault(&self) -> Option<LayerFault> {
         realm_fault(&self.realm)
     }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new().security(crate::openapi::BASIC)
+    }
 }
 
 sync_layer!(BasicAuth, Self);
@@ -150,6 +155,11 @@ impl SyncLayer for BearerAuth {
 
     fn fault(&self) -> Option<LayerFault> {
         realm_fault(&self.realm)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new().security(crate::openapi::BEARER)
     }
 }
 

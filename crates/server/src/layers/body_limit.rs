@@ -71,6 +71,11 @@ impl SyncLayer for BodyLimit {
     }
 
     fn after(_: &Rc<usize>, (): (), _: &mut Response) {}
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new().refuses(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large.")
+    }
 }
 
 sync_layer!(BodyLimit, usize);

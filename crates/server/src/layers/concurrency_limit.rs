@@ -74,6 +74,11 @@ impl SyncLayer for ConcurrencyLimit {
         let fault = || LayerFault::new("allows no request at once", "allow one or more").at(self.place);
         (self.count == 0).then(fault)
     }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new().is_full_at_times()
+    }
 }
 
 sync_layer!(ConcurrencyLimit, (Cell<usize>, Self));

@@ -64,7 +64,7 @@ impl Csrf {
     }
 
     /// Whether requests with this method pass, unless they ask for an upgrade.
-    pub(crate) fn passes(method: &Method) -> bool {
+    fn passes(method: &Method) -> bool {
         matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
@@ -115,6 +115,15 @@ impl SyncLayer for Csrf {
 
     fn fault(&self) -> Option<LayerFault> {
         self.trusted.fault()
+    }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, method: Option<&Method>) -> crate::openapi::LayerDoc {
+        let doc = crate::openapi::LayerDoc::new();
+        match method.is_some_and(Self::passes) {
+            true => doc,
+            false => doc.refuses(StatusCode::FORBIDDEN, "The request comes from a page of another origin."),
+        }
     }
 }
 

@@ -49,4 +49,9 @@ impl Layer for Timeout {
             Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long").into_response(),
         }
     }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new().refuses(StatusCode::SERVICE_UNAVAILABLE, "It took too long.")
+    }
 }

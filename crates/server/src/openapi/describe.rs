@@ -14,7 +14,7 @@ use super::response::{Answer, ResponseDoc, Status};
 use super::schemas::{Field, Shape};
 use crate::conditions::Conditions;
 use crate::layer::GivenLayer;
-use crate::layers::{BasicAuth, BearerAuth, BodyLimit, Codecs, ConcurrencyLimit, Csrf, Timeout};
+use crate::layers::Codecs;
 use crate::route_limits::RouteLimits;
 
 /// A route, as far as it is described.
@@ -33,8 +33,8 @@ pub(crate) struct DescribedRoute<'r> {
 }
 
 /// The names of the security schemes that layers of this crate ask for.
-pub(super) const BEARER: &str = "bearer";
-pub(super) const BASIC: &str = "basic";
+pub(crate) const BEARER: &str = "bearer";
+pub(crate) const BASIC: &str = "basic";
 
 /// Stands for the media types of a route's codecs, which a type does not know.
 pub(super) const NEGOTIATED: &str = "(negotiated)";
@@ -216,19 +216,10 @@ impl DescribedRoute<'_> {
         let mut asked: BTreeSet<String> =
             self.doc.map_or(&[][..], |doc| &doc.security).iter().cloned().collect();
         let mut waits = self.has_pool || self.limits.concurrency.is_some();
-        for layer in &self.layers {
-            if layer.is::<BearerAuth>() {
-                asked.insert(BEARER.to_owned());
-            } else if layer.is::<BasicAuth>() {
-                asked.insert(BASIC.to_owned());
-            } else if layer.is::<BodyLimit>() {
-                refuse(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large.");
-            } else if layer.is::<Timeout>() {
-                refuse(StatusCode::SERVICE_UNAVAILABLE, "It took too long.");
-            } else if layer.is::<Csrf>() && !self.method.is_some_and(Csrf::passes) {
-                refuse(StatusCode::FORBIDDEN, "The request comes from a page of another origin.");
-            }
-            waits |= layer.is::<ConcurrencyLimit>();
+        for doc in self.layers.iter().map(|layer| layer.describe(self.method)) {
+            asked.extend(doc.security);
+            doc.refusals.iter().for_each(|(status, why)| refuse(*status, why));
+            waits |= doc.is_full_at_times;
         }
         if !asked.is_empty() {
             let refusal =

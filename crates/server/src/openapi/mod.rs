@@ -2,7 +2,7 @@
 //!
 //! [`Router::openapi`](crate::Router::openapi) serves both. Each route is in them with its method and its path; one whose handler is
 //! [documented](crate::Handler::documented) with all that its types say: parameters, bodies, responses, and what is refused. Guards, media types,
-//! limits, pools and layers that ask who calls add what they mean. Nothing of this is on the way of a request.
+//! limits, pools and [layers](crate::Layer::describe) add what they mean. Nothing of this is on the way of a request.
 //!
 //! ```
 //! use anywire_server::openapi::Info;
@@ -29,6 +29,7 @@ mod documented;
 mod error;
 mod extractors;
 mod info;
+mod layer;
 mod operation;
 mod page;
 mod request;
@@ -37,7 +38,7 @@ mod results;
 mod schemas;
 mod serve;
 
-pub(crate) use self::describe::DescribedRoute;
+pub(crate) use self::describe::{BASIC, BEARER, DescribedRoute};
 pub use self::document::Document;
 pub use self::documented::Documented;
 pub(crate) use self::documented::HandlerDoc;
@@ -47,6 +48,7 @@ use self::documented::message;
 pub use self::documented::{Describe, Described, HandlerTypes};
 pub use self::error::OpenApiFault;
 pub use self::info::Info;
+pub use self::layer::LayerDoc;
 pub use self::request::{DescribeRequest, RequestDoc};
 pub use self::response::{DescribeResponse, ResponseDoc};
 pub use self::results::DescribeResponseParts;

@@ -37,6 +37,11 @@ pub(crate) trait SyncLayer: Send + Sync + 'static {
     fn fault(&self) -> Option<LayerFault> {
         None
     }
+
+    #[cfg(feature = "openapi")]
+    fn describe(&self, _method: Option<&anywire_http::Method>) -> crate::openapi::LayerDoc {
+        crate::openapi::LayerDoc::new()
+    }
 }
 
 /// Makes a [`Layer`](crate::Layer) of a type that is a [`SyncLayer`] with this local part.
@@ -59,6 +64,11 @@ macro_rules! sync_layer {
 
             fn fault(&self) -> Option<$crate::layer::LayerFault> {
                 $crate::run::sync_layer::SyncLayer::fault(self)
+            }
+
+            #[cfg(feature = "openapi")]
+            fn describe(&self, method: Option<&anywire_http::Method>) -> $crate::openapi::LayerDoc {
+                $crate::run::sync_layer::SyncLayer::describe(self, method)
             }
 
             fn on_loop(&self) -> $crate::layer::LoopPart {

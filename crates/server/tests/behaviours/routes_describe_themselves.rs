@@ -1,15 +1,16 @@
 //! The document of OpenAPI says what the types of handlers say.
 
 use std::convert::Infallible;
+use std::rc::Rc;
 
-use anywire_http::{Bytes, Created, NoContent, Redirect, SetCookie, StatusCode};
+use anywire_http::{Bytes, Created, Method, NoContent, Redirect, SetCookie, StatusCode};
 use anywire_server::codec::{Codec, CodecError, Decoded, Format, Negotiated, Source, Target};
 use anywire_server::guards::{header, query};
 use anywire_server::layers::{Codecs, ConcurrencyLimit};
-use anywire_server::openapi::{Document, Info};
+use anywire_server::openapi::{Document, Info, LayerDoc};
 use anywire_server::{
-    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
-    Validate, Violations,
+    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Layer, Matrix, Next, Path, Query, Request,
+    Response, Router, State, Valid, Validate, Violations,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -354,4 +355,47 @@ fn a_timeout_is_told() {
     assert!(!of(plain()));
     assert!(of(plain().limits(limits)) && of(Router::new().merge(plain()).limits(limits)));
     assert!(of(Router::new().get("/", (async || "").limits(limits))));
+}
+
+/// Lets in who has a key, and few at a time.
+struct Keys;
+
+impl Layer for Keys {
+    type Local = ();
+
+    fn local(&self) {}
+
+    async fn call(_: Rc<()>, request: Request, next: Next) -> Response {
+        next.run(request).await
+    }
+
+    fn describe(&self, method: Option<&Method>) -> LayerDoc {
+        let doc = LayerDoc::new().security("key").refuses(StatusCode::FORBIDDEN, "The key does not fit.");
+        if method == Some(&Method::GET) { doc } else { doc.is_full_at_times() }
+    }
+}
+
+/// On whichever way the layer comes around the handler.
+#[test]
+fn a_layer_of_a_user_says_what_it_adds() {
+    let operations = |router: Router| {
+        let info = Info::new("Orders", "1").api_key("key", "x-key");
+        let document = router.openapi_document(&info).expect("right routes");
+        ["get", "put"].map(|method| document.as_value()["paths"]["/"][method].clone())
+    };
+    let handler = || (async || "").documented();
+    let plain = || Router::new().get("/", handler()).put("/", handler());
+    let [get, put] = operations(plain());
+    assert!(get.get("security").is_none() && statuses(&put) == ["200"], "{get} {put}");
+    for layered in [
+        plain().layer(Keys),
+        Router::new().merge(plain()).layer(Keys),
+        Router::new().get("/", handler().layer(Keys)).put("/", handler().layer(Keys)),
+    ] {
+        let [get, put] = operations(layered);
+        assert_eq!(get["security"], json!([{ "key": [] }]));
+        assert_eq!(statuses(&get), ["200", "401", "403"]);
+        assert_eq!(statuses(&put), ["200", "401", "403", "503"]);
+        assert!(put["responses"]["503"]["headers"]["retry-after"].is_object(), "{put}");
+    }
 }
