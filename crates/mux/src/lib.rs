@@ -17,4 +17,4 @@ pub use incoming::{Demand, Incoming};
 pub use outgoing::{Next, Outgoing, Piece, Sent, send};
 pub use schedule::{Schedule, StreamWaker};
 pub use streams::{StreamTable, Streams};
-pub use upgraded::Upgraded;
+pub use upgraded::{Departure, Upgraded};

@@ -1,5 +1,6 @@
 //! A stream of bytes that has left HTTP for another protocol.
 
+use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,6 +10,7 @@ use anywire_http::{Body, BodyError, Fault};
 use anywire_wire::Connection;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 
 /// A stream of bytes that has left HTTP: a whole connection after a response 101 (RFC 9110 section 7.8), or one stream of a
 /// connection after an extended CONNECT (RFC 8441). Bytes of the new protocol that arrived with the last message of HTTP are read
@@ -19,12 +21,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub struct Upgraded<S = Connection> {
     carrier: Carrier<S>,
     received: Bytes,
+    /// Its drop is what a [`Departure`] waits for.
+    _watched: Option<oneshot::Sender<Infallible>>,
 }
 
 #[derive(Debug)]
 enum Carrier<S> {
     Whole(S),
     Stream(Stream),
+}
+
+/// Ready once an [`Upgraded`] was dropped.
+#[derive(Debug)]
+pub struct Departure(oneshot::Receiver<Infallible>);
+
+impl Future for Departure {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
 }
 
 /// One stream of a connection: its received bytes, and its bytes to send.
@@ -38,13 +54,21 @@ struct Stream {
 impl<S> Upgraded<S> {
     /// A whole connection, of which these bytes have been received already.
     pub fn new(connection: S, received: Bytes) -> Self {
-        Self { carrier: Carrier::Whole(connection), received }
+        Self { carrier: Carrier::Whole(connection), received, _watched: None }
     }
 
     /// One stream of a connection, whose driver fills `incoming`, and sends the bytes of `outgoing`.
     pub fn of_stream(incoming: Body, outgoing: Sender) -> Self {
         let stream = Stream { incoming, outgoing: Some(outgoing) };
-        Self { carrier: Carrier::Stream(stream), received: Bytes::new() }
+        Self { carrier: Carrier::Stream(stream), received: Bytes::new(), _watched: None }
+    }
+
+    /// Has its drop be known to the driver of its bytes. By the bytes alone, a drop looks like the end of our direction.
+    #[must_use]
+    pub fn watched(mut self) -> (Self, Departure) {
+        let (watched, departure) = oneshot::channel();
+        self._watched = Some(watched);
+        (self, Departure(departure))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anywire_http::message::forbids_body;
 use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
 use anywire_loops::clock::{self, precise};
-use anywire_mux::{Demand, Incoming, Upgraded};
+use anywire_mux::{Demand, Departure, Incoming, Upgraded};
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 
@@ -152,19 +152,20 @@ impl Download {
     /// Gives the caller a head whose body is not all here, with the part that is. A head without a body waits for its end,
     /// which may come in a frame of its own. `Err`: the caller has left.
     ///
-    /// With `outgoing` the stream speaks another protocol from here: the caller gets both of its directions.
+    /// With `outgoing` the stream speaks another protocol from here: the caller gets both of its directions, and what is returned knows
+    /// when it drops them.
     pub(crate) fn hand_out(
         &mut self,
         job: &mut Job,
         outgoing: Option<body::Sender>,
         limits: &Limits,
-    ) -> Result<(), ()> {
+    ) -> Result<Option<Departure>, ()> {
         match self {
             Self::Here { head, .. } if !has_no_body(head, &job.request.method) => {}
-            _ => return Ok(()),
+            _ => return Ok(None),
         }
         let Self::Here { head, length, body: first, trailers } = std::mem::replace(self, Self::Over) else {
-            return Ok(());
+            return Ok(None);
         };
         let (mut sender, mut body) = Body::channel(limits.body_ahead_bytes);
         if let Some(length) = length {
@@ -184,6 +185,7 @@ impl Download {
             false => Duration::ZERO,
         };
         let state = Arc::new(StreamState::new(&job.request, head.status(), pause));
+        let mut departure = None;
         let source = match outgoing {
             None => Source::Stream(Arc::clone(&state)),
             Some(outgoing) => {
@@ -193,7 +195,8 @@ impl Download {
                 if let Some(mut seen) = job.seen.take() {
                     seen.upgraded();
                 }
-                let upgraded = Upgraded::of_stream(std::mem::take(&mut body), outgoing);
+                let (upgraded, watch) = Upgraded::of_stream(std::mem::take(&mut body), outgoing).watched();
+                departure = Some(watch);
                 Source::Upgraded(Box::new((job.request.url.clone(), upgraded)))
             }
         };
@@ -205,7 +208,7 @@ impl Download {
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
         *self = Self::Streams { sender, state, reader_is_slow: false, is_endless };
-        Ok(())
+        Ok(departure)
     }
 
     /// Nothing more comes of a response that its caller reads, whose stream goes on.

@@ -5,10 +5,10 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use anywire_mux::Upgraded;
+use anywire_mux::{Departure, Upgraded};
 use anywire_wire::Connection;
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, split};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -24,14 +24,20 @@ pub(crate) fn tunnel(
 ) -> (Upgraded<DuplexStream>, Tunnel) {
     let (ours, theirs) = tokio::io::duplex(AHEAD_BYTES);
     // Either side learns of a failure by the end of its stream.
-    let carried = async move { drop(carry(connection, theirs, patience).await) };
-    (Upgraded::new(ours, received), Box::pin(carried))
+    let (upgraded, departure) = Upgraded::new(ours, received).watched();
+    let carried = async move { drop(carry(connection, theirs, departure, patience).await) };
+    (upgraded, Box::pin(carried))
 }
 
-async fn carry(connection: Connection, caller: DuplexStream, patience: Duration) -> io::Result<()> {
+async fn carry(
+    connection: Connection,
+    caller: DuplexStream,
+    departure: Departure,
+    patience: Duration,
+) -> io::Result<()> {
     let (mut from_peer, mut to_peer) = split(connection);
     let (mut from_caller, mut to_caller) = split(caller);
-    let (tell, mut upward) = watch::channel(Upward::Flows);
+    let (tell, upward) = watch::channel(Upward::Flows);
     let up = async {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
@@ -45,7 +51,7 @@ async fn carry(connection: Connection, caller: DuplexStream, patience: Duration)
                 to_peer.flush().await
             };
             let mut write = pin!(write);
-            match timeout(LOOK_EVERY, &mut write).await {
+            match timeout(STUCK_AFTER, &mut write).await {
                 Ok(written) => written?,
                 Err(_) => {
                     tell.send_replace(Upward::IsStuck);
@@ -60,19 +66,31 @@ async fn carry(connection: Connection, caller: DuplexStream, patience: Duration)
         tell.send_replace(Upward::HasEnded);
         Ok(())
     };
+    let mut up_ends = upward.clone();
     let down = async {
         let mut buffer = vec![0; BUFFER_BYTES];
+        let mut over = pin!(async {
+            // Seen by the bytes alone, a caller who has dropped its end has ended its direction, and a peer that neither closes nor reads
+            // would keep the connection for ever.
+            departure.await;
+            all_is_taken(upward, patience).await;
+            io::Error::from(io::ErrorKind::BrokenPipe)
+        });
         loop {
             let read = tokio::select! {
                 read = from_peer.read(&mut buffer) => read?,
-                () = gone(&mut upward, &mut to_caller, patience) => return Err(io::ErrorKind::BrokenPipe.into()),
+                error = &mut over => return Err(error),
             };
-            if read == 0 {
-                return to_caller.shutdown().await;
+            // An error says that the caller is gone, who hears no more. What it has sent before goes on to the peer.
+            if read > 0 {
+                let _ = to_caller.write_all(&buffer[..read]).await;
+                continue;
             }
-            if to_caller.write_all(&buffer[..read]).await.is_err() {
-                return discard(&mut from_peer, &mut upward, patience).await;
-            }
+            let _ = to_caller.shutdown().await;
+            return tokio::select! {
+                _ = up_ends.wait_for(|upward| *upward == Upward::HasEnded) => Ok(()),
+                error = &mut over => Err(error),
+            };
         }
     };
     tokio::try_join!(up, down).map(drop)
@@ -87,42 +105,8 @@ enum Upward {
     HasEnded,
 }
 
-/// Ready once the caller has dropped its end. A dropped end looks like the end of its direction, and a peer that neither closes nor
-/// reads would keep the connection for ever. Only a write tells the difference. So an empty write asks, while no other is due.
-async fn gone(
-    upward: &mut watch::Receiver<Upward>,
-    to_caller: &mut WriteHalf<DuplexStream>,
-    patience: Duration,
-) {
-    while upward.wait_for(|upward| *upward != Upward::Flows).await.is_ok() {
-        if to_caller.write(&[]).await.is_ok() {
-            tokio::time::sleep(LOOK_EVERY).await;
-            continue;
-        }
-        return all_is_taken(upward, patience).await;
-    }
-}
-
-/// Drops what the peer says to a caller who has left, and fails once the peer has taken what the caller has sent before.
-async fn discard(
-    from_peer: &mut ReadHalf<Connection>,
-    upward: &mut watch::Receiver<Upward>,
-    patience: Duration,
-) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let dropped = async {
-        while from_peer.read(&mut buffer).await? > 0 {}
-        io::Result::Ok(())
-    };
-    tokio::select! {
-        // The end of the peer's direction is none of ours.
-        Err(error) = dropped => Err(error),
-        () = all_is_taken(upward, patience) => Err(io::ErrorKind::BrokenPipe.into()),
-    }
-}
-
 /// Ready once the peer has taken all of a caller who has left, or nothing for `patience`.
-async fn all_is_taken(upward: &mut watch::Receiver<Upward>, patience: Duration) {
+async fn all_is_taken(mut upward: watch::Receiver<Upward>, patience: Duration) {
     loop {
         let state = *upward.borrow_and_update();
         let is_over = match state {
@@ -130,7 +114,7 @@ async fn all_is_taken(upward: &mut watch::Receiver<Upward>, patience: Duration) 
             Upward::IsStuck => {
                 timeout(patience, upward.changed()).await.map_or(true, |changed| changed.is_err())
             }
-            // It is stuck within a second, or ends.
+            // It is stuck soon, or ends.
             Upward::Flows => upward.changed().await.is_err(),
         };
         if is_over {
@@ -145,5 +129,5 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// Read at once from either side.
 const BUFFER_BYTES: usize = 8 << 10;
 
-/// How often a caller is looked for that has ended its direction, or whose peer takes nothing.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the peer may take nothing before its patience begins to count.
+const STUCK_AFTER: Duration = Duration::from_secs(1);

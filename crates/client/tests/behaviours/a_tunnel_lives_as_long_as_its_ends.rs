@@ -68,14 +68,27 @@ fn the_deadlines_of_its_call_end_though_the_peer_ends_first() {
     assert_eq!(all.try_recv().expect("the peer has heard the end"), b"late");
 }
 
+/// What a peer that reads nothing does with its own direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    Nothing,
+    /// It ends it at once.
+    ItsEnd,
+}
+
 /// Agrees, and reads nothing more.
-fn deaf(scene: &Simulated, is_http2: bool) -> SimulatedPeer {
+fn deaf(scene: &Simulated, is_http2: bool, says: Says) -> SimulatedPeer {
     scene.peer(move |mut line| async move {
-        match is_http2 {
-            true => drop(agree(&mut line).await),
-            false => {
-                line.head().await;
-                line.say(SWITCH).await;
+        if is_http2 {
+            let Some(stream) = agree(&mut line).await else { return };
+            if says == Says::ItsEnd {
+                line.frame(DATA, END_STREAM, stream, b"").await;
+            }
+        } else {
+            line.head().await;
+            line.say(SWITCH).await;
+            if says == Says::ItsEnd {
+                line.connection.shutdown().await.expect("its direction ends");
             }
         }
         std::future::pending::<()>().await;
@@ -87,9 +100,12 @@ const VERSIONS: [fn(ClientBuilder) -> ClientBuilder; 2] =
 
 #[test]
 fn a_peer_that_reads_nothing_keeps_none_whose_caller_has_left() {
-    for (is_http2, version) in [false, true].into_iter().zip(VERSIONS) {
+    let versions = [false, true].into_iter().zip(VERSIONS);
+    for ((is_http2, version), says) in
+        versions.flat_map(|one| [Says::Nothing, Says::ItsEnd].map(|says| (one, says)))
+    {
         let scene = Simulated::new();
-        let peer = deaf(&scene, is_http2);
+        let peer = deaf(&scene, is_http2, says);
         let limits = Limits { connections_per_origin: 1, ..Limits::default() };
         let client = scene.client(|builder| version(builder).limits(limits));
         scene.run(async move || {
@@ -101,7 +117,29 @@ fn a_peer_that_reads_nothing_keeps_none_whose_caller_has_left() {
             // A silence of the peer, and no more.
             tokio::time::sleep(Duration::from_secs(40)).await;
             let counters = client.counters().total();
-            assert_eq!(counters.active, 0, "{is_http2}: {counters:?}");
+            assert_eq!(counters.active, 0, "HTTP/2: {is_http2}, says {says:?}: {counters:?}");
+        });
+    }
+}
+
+/// A caller who keeps its end keeps the connection, until both directions have ended.
+#[test]
+fn it_ends_with_the_second_of_its_directions() {
+    for (is_http2, version) in [false, true].into_iter().zip(VERSIONS) {
+        let scene = Simulated::new();
+        let peer = deaf(&scene, is_http2, Says::ItsEnd);
+        let client = scene.client(version);
+        scene.run(async move || {
+            let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+            let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+            assert_eq!(upgraded.read(&mut [0]).await.expect("the peer's end"), 0);
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(client.counters().total().active, 1, "HTTP/2: {is_http2}");
+            upgraded.write_all(b"more").await.expect("it goes on");
+            upgraded.shutdown().await.expect("an end");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(client.counters().total().active, 0, "HTTP/2: {is_http2}");
+            drop(upgraded);
         });
     }
 }
@@ -169,7 +207,7 @@ fn a_peer_that_reads_late_gets_all_of_a_caller_who_has_left() {
 fn observers_are_told_when_it_begins() {
     for (is_http2, version) in [false, true].into_iter().zip(VERSIONS) {
         let scene = Simulated::new();
-        let peer = deaf(&scene, is_http2);
+        let peer = deaf(&scene, is_http2, Says::Nothing);
         let ends = Arc::<Mutex<Vec<bool>>>::default();
         let seen = Arc::clone(&ends);
         let client = scene.client(|builder| {

@@ -288,7 +288,7 @@ impl Exchange {
                     // What came before the fault is the caller's, however the bytes were cut on their way.
                     let error = Error::Response { origin: self.job.request.origin(), source };
                     return Poll::Ready(Some(match self.download.hand_out(&mut self.job, None, limits) {
-                        Ok(()) => self.fail(error),
+                        Ok(_) => self.fail(error),
                         Err(()) => End::Over(Outcome::Nothing),
                     }));
                 }

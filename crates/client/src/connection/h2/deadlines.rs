@@ -123,7 +123,7 @@ impl Session {
             };
             let waits_for = match stream.tunnel {
                 // The deadlines of HTTP have ended with it.
-                Tunnel::Open => WaitsFor::CallerTakes,
+                Tunnel::Open(_) => WaitsFor::CallerTakes,
                 Tunnel::CallerGone => WaitsFor::Body,
                 Tunnel::No | Tunnel::Asked(_) => WaitsFor::of(is_unsent, &stream.download, uploads),
             };

@@ -391,10 +391,12 @@ impl Session {
                     return true;
                 }
             }
-            if let Some(place) = ended
-                && !self.streams[place].goes_up()
-            {
-                self.complete(place, context);
+            if let Some(place) = ended {
+                match self.streams[place].goes_up() {
+                    // Whether its caller stays has yet to be looked at.
+                    true => self.schedule.poll_soon(place),
+                    false => self.complete(place, context),
+                }
             }
         }
         false
@@ -405,6 +407,7 @@ impl Session {
         let Some(stream) = self.streams.get_mut(place) else { return };
         let cx = &mut Context::from_waker(&self.wakers[place]);
         self.schedule.dirty.push(place);
+        stream.look_for_caller(cx);
         if !stream.is_complete() || matches!(stream.download, Download::Streams { .. }) {
             match stream.feed(&context.config().limits, cx) {
                 Ok(0) => {}

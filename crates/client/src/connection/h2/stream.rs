@@ -1,12 +1,13 @@
 //! One call on a stream: its response on the way to the caller.
 
 use std::mem;
+use std::pin::Pin;
 use std::task::Context;
 
 use anywire_http::h2::StreamId;
 use anywire_http::{Headers, ResponseHead, body};
 use anywire_loops::clock::{after, precise};
-use anywire_mux::{Demand, Incoming};
+use anywire_mux::{Demand, Departure, Incoming};
 use anywire_wire::Position;
 use tokio::sync::oneshot;
 
@@ -43,7 +44,8 @@ pub(super) enum Tunnel {
     No,
     /// It does if the peer agrees. This takes what the caller sends then.
     Asked(body::Sender),
-    Open,
+    /// It does, in both directions or in one.
+    Open(Departure),
     /// It does, and its caller has left. What that has sent goes to the peer in order, whose end is waited for: a reset could
     /// overtake it.
     CallerGone,
@@ -108,8 +110,10 @@ impl Stream {
         self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
         match mem::replace(&mut self.tunnel, Tunnel::No) {
             Tunnel::Asked(outgoing) if agrees => {
-                self.tunnel = Tunnel::Open;
-                self.download.hand_out(&mut self.job, Some(outgoing), limits).map_err(|()| CallerGone)
+                let handed_out = self.download.hand_out(&mut self.job, Some(outgoing), limits);
+                let departure = handed_out.map_err(|()| CallerGone)?;
+                self.tunnel = departure.map_or(Tunnel::CallerGone, Tunnel::Open);
+                Ok(())
             }
             // Its body stays open, or its request would break off.
             tunnel => {
@@ -149,11 +153,20 @@ impl Stream {
 
     /// Whether the peer's direction of another protocol has ended, and ours goes on (RFC 8441 section 5). Its caller is told.
     pub(super) fn goes_up(&mut self) -> bool {
-        let goes_up = matches!(self.tunnel, Tunnel::Open | Tunnel::CallerGone) && !self.upload.is_done();
+        let goes_up = matches!(self.tunnel, Tunnel::Open(_) | Tunnel::CallerGone) && !self.upload.is_done();
         if goes_up && self.is_complete() {
             self.download.end();
         }
         goes_up
+    }
+
+    /// Notices that the caller has dropped a stream of another protocol, whichever of its directions have ended.
+    pub(super) fn look_for_caller(&mut self, cx: &mut Context<'_>) {
+        let Tunnel::Open(departure) = &mut self.tunnel else { return };
+        if Pin::new(departure).poll(cx).is_ready() {
+            self.tunnel = Tunnel::CallerGone;
+            self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
+        }
     }
 
     /// Gives the caller the received part that it asks for. Returns the number of bytes that it has taken.
@@ -164,12 +177,8 @@ impl Stream {
         self.download.hand_out(&mut self.job, None, limits).map_err(|()| CallerGone)?;
         let (mut taken, demand) = self.download.feed(&mut self.incoming, cx);
         if demand == Demand::Gone {
-            match mem::replace(&mut self.tunnel, Tunnel::CallerGone) {
-                Tunnel::Open => {
-                    self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
-                }
-                Tunnel::CallerGone => {}
-                Tunnel::No | Tunnel::Asked(_) => return Err(CallerGone),
+            if matches!(self.tunnel, Tunnel::No | Tunnel::Asked(_)) {
+                return Err(CallerGone);
             }
             taken += self.incoming.clear();
         }
