@@ -94,7 +94,8 @@ pub enum Rejection {
     #[error("the protobuf message does not fit")]
     Protobuf(#[source] prost::DecodeError),
     /// 413 if it was too large for [`Limits::body_bytes`](crate::Limits::body_bytes), 408 or 400 if it did not come
-    /// whole, 400 if it was to be text and is not UTF-8.
+    /// whole, 400 if it was to be text and is not UTF-8, 431 if its trailers were too large for
+    /// [`Limits::head`](crate::Limits::head).
     #[error(transparent)]
     Body(BodyError),
     /// 403, the peer's fault: the request came in clear text, and the handler takes what only TLS has.
@@ -203,6 +204,7 @@ pub(crate) fn status_of(cause: &BodyError) -> StatusCode {
     match cause {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Malformed(error) => error.status(),
         _ if cause.fault() == Fault::Caller => {
             status_of_call(cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         }

@@ -4,7 +4,7 @@ use crate::support::h2::{Came, DATA, GOAWAY, H2, HEADERS, PREFACE, SETTINGS, fra
 use crate::support::{Peer, Remote, Scene};
 use anywire_http::h2::Code;
 use anywire_http::{Body, HeadLimits, Headers, Response, StatusCode, Version};
-use anywire_server::{Path, Request, Router};
+use anywire_server::{Json, Limits, Path, Request, Router};
 use bytes::Bytes;
 
 fn router() -> Router {
@@ -141,6 +141,34 @@ fn a_body_that_breaks_the_protocol_is_a_bad_request_of_both() {
 }
 
 #[test]
+fn trailers_that_are_too_large_are_431_in_both() {
+    let router = Router::new()
+        .post("/bytes", async |bytes: Bytes| bytes.len().to_string())
+        .post("/text", async |text: String| text)
+        .post("/json", async |Json(any): Json<serde_json::Value>| any.to_string());
+    let head = HeadLimits { trailer_bytes: 100, ..HeadLimits::default() };
+    let served = Scene::tcp().serve_with(router, Limits { head, ..Limits::default() });
+    let long = "v".repeat(200);
+    for path in ["/bytes", "/text", "/json"] {
+        let chunked = format!(
+            "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
+             3\r\n123\r\n0\r\nsum: {long}\r\n\r\n"
+        );
+        assert_eq!(served.ask(&chunked).status, 431, "{path}");
+        let mut peer = H2::connect(&served);
+        let id = peer.open("POST", path, &[("content-type", "application/json")], None, false);
+        peer.body(id, b"123", false);
+        let mut trailers = Headers::new();
+        trailers.append("sum", &*long).expect("a field");
+        peer.trailers(id, &trailers);
+        assert_eq!(peer.answer(id).status(), 431, "{path}");
+    }
+    let counters = served.running.counters();
+    // No peer has reset anything.
+    assert_eq!((counters.bad_requests, counters.abandoned), (6, 0), "{counters:?}");
+}
+
+#[test]
 fn the_same_handlers_serve_both() {
     crate::support::on_each_wire(|scene| {
         let served = scene.serve(router());
@@ -180,7 +208,7 @@ fn heads_that_the_peer_does_not_take_are_not_sent() {
             sender.finish();
             body
         });
-    let served = Scene::tcp().serve_on(1, router, anywire_server::Limits::default());
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
     let takes = |bytes| HeadLimits { bytes, ..HeadLimits::default() };
     let mut peer = H2::connect_with(&served, takes(400));
     assert_eq!(peer.ask("/").text(), "ok");
@@ -283,7 +311,7 @@ fn a_body_that_nobody_reads_ends_with_its_answer() {
 #[test]
 fn a_body_above_its_limit_is_refused_alone() {
     crate::support::on_each_wire(|scene| {
-        let limits = anywire_server::Limits { body_bytes: 1000, ..Default::default() };
+        let limits = Limits { body_bytes: 1000, ..Default::default() };
         let served = scene.serve_with(router(), limits);
         let mut peer = H2::connect(&served);
         let stated = peer.open("POST", "/collects", &[], Some(1001), false);
@@ -315,7 +343,7 @@ fn many_streams_share_the_connection() {
 #[test]
 fn what_is_refused_is_counted() {
     crate::support::on_each_wire(|scene| {
-        let mut limits = anywire_server::Limits::default();
+        let mut limits = Limits::default();
         limits.http2.streams = 2;
         limits.head.bytes = 1000;
         let router = router().get("/never", async || std::future::pending::<()>().await);

@@ -210,7 +210,6 @@ impl<S: Streams> Exchanges<S> {
         service.counters.bad_requests.increment();
         let mut exchange = match self.streams.remove(&id) {
             Some(mut stream) => {
-                service.counters.abandoned.increment();
                 let exchange = stream.exchange.take();
                 service.dispatch.drop_contained(stream.endpoint, stream);
                 exchange
