@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Schemas;
 use super::documented::{HandlerDoc, StatedResponse};
 use super::operation::{Operation, OperationId};
-use super::request::{Body, Parameter, RequestDoc};
+use super::request::{Body, FormDoc, Parameter, RequestDoc};
 use super::response::{Answer, ResponseDoc, Status};
 use super::schemas::{Field, Shape};
 use crate::conditions::Conditions;
@@ -44,7 +44,8 @@ impl DescribedRoute<'_> {
         let name = self.method.map_or("*", Method::as_str);
         let mut operation = Operation { route: format!("{name} {}", self.path), ..Operation::default() };
         let types = self.doc.and_then(|doc| doc.types);
-        let taken = types.map_or_else(RequestDoc::new, |types| (types.request)(schemas));
+        let mut taken = types.map_or_else(RequestDoc::new, |types| (types.request)(schemas));
+        self.place_form(&mut taken);
         let answered = types.map_or_else(ResponseDoc::none, |types| (types.response)(schemas));
         if let Some(doc) = self.doc {
             say(&mut operation, doc);
@@ -67,19 +68,30 @@ impl DescribedRoute<'_> {
         operation
     }
 
+    /// A form has its fields where those of this method are.
+    fn place_form(&self, taken: &mut RequestDoc) {
+        let Some(FormDoc { in_query: (fields, of_query), in_body: (body, of_body) }) = taken.form.take()
+        else {
+            return;
+        };
+        match self.method {
+            Some(&Method::GET | &Method::HEAD) => {
+                taken.parameters.extend(fields);
+                taken.refuses_all(of_query);
+            }
+            _ => {
+                taken.body = Some(body);
+                taken.refuses_all(of_body);
+            }
+        }
+    }
+
     /// Parameters and body.
     fn take(&self, operation: &mut Operation, taken: RequestDoc) {
         operation.parameters.extend(self.variables(taken.path.as_ref()));
         operation.parameters.extend(taken.parameters);
         operation.matrix = taken.matrix;
         operation.body = taken.body;
-        if let Some((fields, body)) = taken.form {
-            match self.method {
-                // A form of these has its fields in the query.
-                Some(&Method::GET | &Method::HEAD) => operation.parameters.extend(fields),
-                _ => operation.body = Some(body),
-            }
-        }
         let mut seen: Vec<Parameter> = Vec::new();
         for parameter in std::mem::take(&mut operation.parameters) {
             if !seen.iter().any(|known| known.is_called(parameter.place, &parameter.name)) {
@@ -151,13 +163,21 @@ impl DescribedRoute<'_> {
                 }
             } else if let Some((is_header, name, value)) = given.guard.named() {
                 let place = if is_header { "header" } else { "query" };
-                let schema = match value {
-                    Some(value) => json!({ "type": "string", "const": value }),
-                    None => json!({ "type": "string" }),
-                };
-                if !operation.parameters.iter().any(|known| known.is_called(place, name)) {
-                    let field = Field { name: name.to_owned(), schema, is_required: true };
+                let known = operation.parameters.iter().position(|known| known.is_called(place, name));
+                let index = known.unwrap_or(operation.parameters.len());
+                if known.is_none() {
+                    let field = Field {
+                        name: name.to_owned(),
+                        schema: json!({ "type": "string" }),
+                        is_required: true,
+                    };
                     operation.parameters.push(Parameter::of(place, field));
+                }
+                // The handler may do without it.
+                let parameter = &mut operation.parameters[index];
+                parameter.is_required = true;
+                if let (Some(value), Some(schema)) = (value, parameter.schema.as_object_mut()) {
+                    narrow(schema, value);
                 }
             }
             operation.guards.push(given.guard.to_string());
@@ -235,6 +255,22 @@ impl DescribedRoute<'_> {
                 .header("retry-after", "In how many seconds to ask again.");
             refusal.answers.into_iter().for_each(|answer| operation.answer(answer));
         }
+    }
+}
+
+/// Allows this value alone, as one of the schema's type. A list and what stands elsewhere stay as they are.
+fn narrow(schema: &mut serde_json::Map<String, Value>, value: &str) {
+    let is = |name: &str| match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().any(|of| of == name),
+        of => of.is_some_and(|of| of == name),
+    };
+    let constant = match ["integer", "number", "boolean"].into_iter().any(is) {
+        _ if is("string") => Some(value.into()),
+        true => serde_json::from_str(value).ok(),
+        false => None,
+    };
+    if let Some(constant) = constant {
+        schema.insert("const".to_owned(), constant);
     }
 }
 

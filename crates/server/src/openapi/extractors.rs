@@ -23,9 +23,7 @@ impl<T: JsonSchema> DescribeRequest for Path<T> {
 
 impl<T: JsonSchema> DescribeRequest for Query<T> {
     fn describe(schemas: &mut Schemas) -> RequestDoc {
-        RequestDoc::query_of::<T>(schemas)
-            .refuses(StatusCode::BAD_REQUEST, "The query does not fit.")
-            .refuses(StatusCode::URI_TOO_LONG, "The query has too many fields.")
+        read_as_query(RequestDoc::query_of::<T>(schemas))
     }
 }
 
@@ -53,8 +51,9 @@ impl DescribeRequest for Cookies {
 
 impl<T: JsonSchema> DescribeRequest for Form<T> {
     fn describe(schemas: &mut Schemas) -> RequestDoc {
-        collected(RequestDoc::form_of::<T>(schemas), "form")
-            .refuses(StatusCode::UNPROCESSABLE_ENTITY, "The form does not fit.")
+        let of_body = collected(RequestDoc::new(), "form")
+            .refuses(StatusCode::UNPROCESSABLE_ENTITY, "The form does not fit.");
+        RequestDoc::form_of::<T>(schemas, read_as_query(RequestDoc::new()), of_body)
     }
 }
 
@@ -90,7 +89,10 @@ impl DescribeRequest for String {
 
 impl DescribeRequest for Bytes {
     fn describe(_: &mut Schemas) -> RequestDoc {
-        RequestDoc::new().body("application/octet-stream", true.into()).refuses(TOO_LARGE.0, TOO_LARGE.1)
+        RequestDoc::new()
+            .body("application/octet-stream", true.into())
+            .refuses(StatusCode::BAD_REQUEST, "The body did not come whole.")
+            .refuses(TOO_LARGE.0, TOO_LARGE.1)
     }
 }
 
@@ -197,6 +199,11 @@ macro_rules! arguments {
 }
 
 each_arity! { arguments }
+
+fn read_as_query(doc: RequestDoc) -> RequestDoc {
+    doc.refuses(StatusCode::BAD_REQUEST, "The query does not fit.")
+        .refuses(StatusCode::URI_TOO_LONG, "The query has too many fields.")
+}
 
 /// A body that is collected and read.
 fn collected(doc: RequestDoc, form: &str) -> RequestDoc {

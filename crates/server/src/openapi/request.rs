@@ -50,10 +50,21 @@ pub struct RequestDoc {
     /// The parameters within the segments of a path.
     pub(super) matrix: Vec<Field>,
     /// Fields of a form, which stand in the query of a GET.
-    pub(super) form: Option<(Vec<Parameter>, Body)>,
+    pub(super) form: Option<FormDoc>,
     pub(super) body: Option<Body>,
-    /// By status: why.
-    pub(super) refusals: BTreeMap<u16, Vec<String>>,
+    pub(super) refusals: Refusals,
+}
+
+/// By status: why.
+pub(super) type Refusals = BTreeMap<u16, Vec<String>>;
+
+/// A form. Where its fields stand, and so what is refused, depends on the method.
+#[derive(Debug, Clone)]
+pub(super) struct FormDoc {
+    /// The fields in the query of a GET, and what is refused there.
+    pub(super) in_query: (Vec<Parameter>, Refusals),
+    /// The body of other methods.
+    pub(super) in_body: (Body, Refusals),
 }
 
 /// A parameter of the head.
@@ -120,10 +131,10 @@ impl RequestDoc {
 
     /// None of it has to be there.
     pub fn optional(mut self) -> Self {
-        let form = self.form.iter_mut().flat_map(|(parameters, _)| parameters);
+        let form = self.form.iter_mut().flat_map(|form| &mut form.in_query.0);
         self.parameters.iter_mut().chain(form).for_each(|parameter| parameter.is_required = false);
         self.matrix.iter_mut().for_each(|field| field.is_required = false);
-        for body in self.body.iter_mut().chain(self.form.as_mut().map(|(_, body)| body)) {
+        for body in self.body.iter_mut().chain(self.form.as_mut().map(|form| &mut form.in_body.0)) {
             body.is_required = false;
         }
         self
@@ -132,6 +143,10 @@ impl RequestDoc {
     /// It refuses nothing.
     pub(super) fn without_refusals(mut self) -> Self {
         self.refusals.clear();
+        if let Some(form) = &mut self.form {
+            form.in_query.1.clear();
+            form.in_body.1.clear();
+        }
         self
     }
 
@@ -143,11 +158,15 @@ impl RequestDoc {
         self.matrix.extend(matrix);
         self.form = form.or(self.form);
         self.body = body.or(self.body);
+        self.refuses_all(refusals);
+        self
+    }
+
+    pub(super) fn refuses_all(&mut self, refusals: Refusals) {
         for (status, reasons) in refusals {
             let known = self.refusals.entry(status).or_default();
             known.extend(reasons.into_iter().filter(|reason| !known.contains(reason)).collect::<Vec<_>>());
         }
-        self
     }
 
     /// The fields of a type in the query.
@@ -168,11 +187,14 @@ impl RequestDoc {
         Self { matrix, ..Self::default() }
     }
 
-    pub(super) fn form_of<T: JsonSchema>(schemas: &mut Schemas) -> Self {
+    /// The fields of a form. These are what is refused of a query and of a body.
+    pub(super) fn form_of<T: JsonSchema>(schemas: &mut Schemas, of_query: Self, of_body: Self) -> Self {
         let parameters = spread(schemas.shape::<T>());
         let content =
             BTreeMap::from([("application/x-www-form-urlencoded".to_owned(), schemas.request::<T>().into())]);
-        Self { form: Some((parameters, Body { content, is_required: true })), ..Self::default() }
+        let body = Body { content, is_required: true };
+        let form = FormDoc { in_query: (parameters, of_query.refusals), in_body: (body, of_body.refusals) };
+        Self { form: Some(form), ..Self::default() }
     }
 }
 

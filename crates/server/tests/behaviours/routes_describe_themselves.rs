@@ -9,8 +9,8 @@ use anywire_server::guards::{header, query};
 use anywire_server::layers::{Codecs, ConcurrencyLimit};
 use anywire_server::openapi::{Document, Info, LayerDoc};
 use anywire_server::{
-    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Layer, Matrix, Next, Path, Query, Request,
-    Response, Router, State, Valid, Validate, Violations,
+    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Layer, Matrix, Next, Path, Query,
+    Rejection, Request, Response, Router, State, Valid, Validate, Violations,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -166,6 +166,8 @@ fn bodies_have_their_media_type_and_what_is_refused() {
     async fn json(_: Json<Order>) {}
     async fn valid(_: Valid<Json<Order>>) {}
     async fn form(_: Form<Paging>) {}
+    async fn maybe_form(_: Option<Form<Paging>>) {}
+    async fn result(_: Result<Form<Paging>, Rejection>) {}
     async fn text(_: String) {}
     async fn bytes(_: Option<Bytes>) {}
     let router = Router::new()
@@ -173,6 +175,8 @@ fn bodies_have_their_media_type_and_what_is_refused() {
         .post("/valid", valid.documented())
         .post("/form", form.documented())
         .get("/form", form.documented())
+        .get("/maybe-form", maybe_form.documented())
+        .get("/result", result.documented())
         .post("/text", text.documented())
         .post("/bytes", bytes.documented());
     let of = |path: &str| operation(&router, path, "post");
@@ -188,6 +192,11 @@ fn bodies_have_their_media_type_and_what_is_refused() {
     assert!(of("/form")["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"].is_object());
     let in_query = operation(&router, "/form", "get");
     assert_eq!((parameters(&in_query).len(), in_query.get("requestBody")), (3, None));
+    assert_eq!(statuses(&in_query), ["200", "400", "414"], "as a query");
+    assert_eq!(statuses(&of("/form")), ["200", "400", "413", "415", "422"]);
+    assert_eq!(statuses(&operation(&router, "/maybe-form", "get")), ["200", "400", "414"]);
+    assert_eq!(statuses(&operation(&router, "/result", "get")), ["200"], "the handler has what is wrong");
+    assert_eq!(statuses(&of("/bytes")), ["200", "400", "413"]);
     assert_eq!(of("/text")["requestBody"]["content"]["text/plain"]["schema"]["type"], "string");
     assert_eq!(of("/bytes")["requestBody"], json!({ "content": { "application/octet-stream": {} } }));
 }
@@ -249,7 +258,7 @@ fn what_is_taken_from_elsewhere() {
         _: Cookies,
         _: State<u8>,
         _: Matrix<Paging>,
-        _: Result<Path<u8>, anywire_server::Rejection>,
+        _: Result<Path<u8>, Rejection>,
     ) {
     }
     let router = Router::new().state(1_u8).get("/{id}", many.documented());
@@ -338,6 +347,39 @@ fn a_header_field_is_one_parameter_whatever_its_case() {
     assert_eq!(parameters(&one), [("header", "X-Shop", true)]);
     let joined = operation(&router, "/two", "get");
     assert_eq!(parameters(&joined), [("header", "X-Shop", true), ("query", "a", false)]);
+}
+
+/// Also one that the handler could do without.
+#[test]
+fn what_a_guard_asks_for_is_required() {
+    #[derive(serde::Deserialize, JsonSchema)]
+    struct Asked {
+        version: Option<String>,
+        page: Option<u8>,
+        other: Option<u8>,
+    }
+
+    let asked = async |Query(Asked { version, page, other }): Query<Asked>, _: Option<Header<Shop>>| {
+        format!("{version:?} {page:?} {other:?}")
+    };
+    let guards = [query("version").equals("2"), query("page").equals("7"), header("x-shop").equals("1")];
+    let guarded = guards.into_iter().fold(Router::new().get("/", asked.documented()), Router::when);
+    let one = operation(&guarded, "/", "get");
+    let expected = [
+        ("header", "X-Shop", true),
+        ("query", "other", false),
+        ("query", "page", true),
+        ("query", "version", true),
+    ];
+    let mut found = parameters(&one);
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    let of = |name: &str| {
+        let all = one["parameters"].as_array().expect("parameters");
+        all.iter().find(|parameter| parameter["name"] == name).expect("it is there")["schema"]["const"]
+            .clone()
+    };
+    assert_eq!((of("version"), of("page"), of("X-Shop")), (json!("2"), json!(7), json!("1")));
 }
 
 /// Also the timeout of a router around the handler, and none without one.
