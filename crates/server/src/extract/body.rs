@@ -148,11 +148,7 @@ impl FromRequest for String {
 
     async fn from_request(request: Request) -> Result<Self, Rejection> {
         media::expect_utf8(&request)?;
-        if let Some(coding) = request.headers().content_coding()
-            && request.has_body()
-        {
-            return Err(Rejection::Coded { coding });
-        }
+        media::expect_uncoded(&request)?;
         let limit = request.body_limit_bytes();
         request.into_body().text(limit).await.map_err(Rejection::Body)
     }

@@ -86,7 +86,9 @@ impl Cookies {
         let mut text = String::new();
         let mut found = 0;
         for field in fields {
-            found += 1 + field.iter().filter(|byte| **byte == b';').count();
+            // A `;` may end the last one.
+            let pairs = field.split(|byte| *byte == b';');
+            found += pairs.filter(|pair| !pair.trim_ascii().is_empty()).count();
             if found > cookies_max {
                 return Err(Rejection::TooManyCookies { max: cookies_max });
             }

@@ -52,15 +52,12 @@ impl<T: DeserializeOwned> FromRequest for Form<T> {
         }
         media::expect(&request, "application/x-www-form-urlencoded", media::is_form)?;
         media::expect_utf8(&request)?;
+        media::expect_uncoded(&request)?;
         let limit = request.body_limit_bytes();
-        let (parts, mut body) = request.into_parts();
-        let bytes = body.bytes(limit).await.map_err(Rejection::Body)?;
+        let bytes = request.into_body().bytes(limit).await.map_err(Rejection::Body)?;
         let read = str::from_utf8(&bytes).map_err(|_| Reason::NotText.into());
         let read = read.and_then(|text| fields::from_urlencoded(text, fields_max));
-        read.map(Self).map_err(|error| match parts.headers().content_coding() {
-            Some(coding) => Rejection::Coded { coding },
-            None => Rejection::Form(error),
-        })
+        read.map(Self).map_err(Rejection::Form)
     }
 }
 

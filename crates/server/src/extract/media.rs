@@ -3,7 +3,7 @@
 use anywire_http::Headers;
 
 use super::Rejection;
-use crate::request::Parts;
+use crate::request::{Parts, Request};
 
 /// Refuses a body of another type than the extractor reads.
 ///
@@ -34,6 +34,14 @@ pub(crate) fn content_type(headers: &Headers) -> Option<&str> {
     let first = types.next()?;
     let only = types.next().is_none().then_some(first);
     Some(only.and_then(|only| str::from_utf8(only).ok()).unwrap_or_default())
+}
+
+/// Refuses a body that is coded, such as by gzip. Coded bytes may happen to be of the form that is expected.
+pub(crate) fn expect_uncoded(request: &Request) -> Result<(), Rejection> {
+    match request.headers().content_coding().filter(|_| request.has_body()) {
+        Some(coding) => Err(Rejection::Coded { coding }),
+        None => Ok(()),
+    }
 }
 
 fn charset(parameters: &str) -> Result<(), Rejection> {

@@ -32,13 +32,10 @@ impl<T: Message + Default> FromRequest for Protobuf<T> {
 
     async fn from_request(request: Request) -> Result<Self, Rejection> {
         media::expect(&request, "application/protobuf", is_protobuf)?;
+        media::expect_uncoded(&request)?;
         let limit = request.body_limit_bytes();
-        let (parts, mut body) = request.into_parts();
-        let bytes = body.bytes(limit).await.map_err(Rejection::Body)?;
-        T::decode(bytes).map(Self).map_err(|cause| match parts.headers().content_coding() {
-            Some(coding) => Rejection::Coded { coding },
-            None => Rejection::Protobuf(cause),
-        })
+        let bytes = request.into_body().bytes(limit).await.map_err(Rejection::Body)?;
+        T::decode(bytes).map(Self).map_err(Rejection::Protobuf)
     }
 }
 

@@ -83,6 +83,16 @@ fn a_form_is_in_the_query_or_in_the_body() {
     assert_eq!(post(&served, "/maybe", FORM, b"item=a"), (200, "true".into()));
 }
 
+/// Coded bytes may happen to be a form.
+#[test]
+fn a_coded_form_is_not_read() {
+    let served = served();
+    let fields = [("content-type", FORM), ("content-encoding", "gzip")];
+    assert_eq!(served.alike("POST /form", &fields, "item=a").status, 415);
+    let fields = [("content-type", FORM), ("content-encoding", "identity")];
+    assert_eq!(served.alike("POST /form", &fields, "item=a").status, 200);
+}
+
 /// A value or a name may be as long as the body. What is said of it is short.
 #[test]
 fn long_values_do_not_come_back() {
@@ -228,6 +238,8 @@ fn cookies_are_read_from_all_fields() {
     let fields = "cookie: a=1\r\ncookie: b=2\r\ncookie: c=3\r\n";
     assert_eq!(get(&served, "/cookies", fields), (200, "3".into()));
     assert_eq!(get(&served, "/cookies", &format!("{fields}cookie: d=4\r\n")), many);
+    // A `;` at the end ends the last one and begins none.
+    assert_eq!(get(&served, "/cookies", "cookie: a=1; b=2; c=3;\r\n"), (200, "3".into()));
     assert_eq!(get(&served, "/maybe-cookies", ""), (200, "false".into()));
     assert_eq!(get(&served, "/maybe-cookies", "cookie: \r\n"), (200, "true".into()));
 }

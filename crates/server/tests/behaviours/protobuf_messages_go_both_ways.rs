@@ -47,6 +47,10 @@ fn what_is_no_message_is_refused() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
     let text = String::from_utf8_lossy(&text);
     assert!(text.starts_with("the protobuf message does not fit: "), "{text}");
+    let coded = Request::post("/twice").header("content-type", "application/protobuf");
+    let coded = coded.header("content-encoding", "gzip").body(bytes);
+    let status = anywire_loops::block_on(async { router().call(coded).await.status });
+    assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "coded bytes may happen to be a message");
     let (status, _, answer) = post("/maybe", "application/protobuf", Vec::new());
     assert_eq!((status, &*answer), (StatusCode::OK, &b"false"[..]));
     let large = vec![0; Limits::default().body_bytes + 1];
