@@ -15,7 +15,9 @@ use crate::run::sync_layer::{SyncLayer, sync_layer};
 ///
 /// **Each loop counts for itself**: a server of four loops with a limit of 10 works on up to 40 requests, and a loop refuses the
 /// eleventh although others are idle. All routes that one call of `layer` wraps share the count. A request is under way until
-/// its handler has returned a response: the body that streams afterwards does not count.
+/// its handler has returned a response: the body that streams afterwards does not count. Nor does one that is given up, by its
+/// peer or by a [`Timeout`](super::Timeout) within. A function on a pool goes on then: for such a route take
+/// [`RouteLimits::concurrency`](crate::RouteLimits::concurrency), which counts it until it has ended.
 ///
 /// ```
 /// use anywire_server::layers::ConcurrencyLimit;
