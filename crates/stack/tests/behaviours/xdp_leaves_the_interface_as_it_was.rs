@@ -17,10 +17,23 @@ fn state(pair: &Pair) -> [String; 3] {
     ]
 }
 
+/// The state once the kernel has done at both ends what it does by itself when a link comes up: it makes an address of the link, whose
+/// group it joins, and looks for others that have it.
+fn settled_state(pair: &Pair) -> [String; 3] {
+    for (end, name) in [(&pair.ours, "near"), (&pair.theirs, "far")] {
+        eventually("a link that is up", || {
+            let addresses = end.ip(&format!("addr show {name}"));
+            let is_settled = addresses.contains("state UP") && addresses.contains("scope link");
+            (is_settled && !addresses.contains("tentative")).then_some(())
+        });
+    }
+    state(pair)
+}
+
 #[test]
 fn a_device_that_is_dropped_leaves_nothing() {
     let Some(pair) = Pair::new() else { return };
-    let before = state(&pair);
+    let before = settled_state(&pair);
     for mode in [WantedMode::Native, WantedMode::Generic] {
         let (device, claim) = open(&pair, mode, Options::default());
         let address = "fd77::2".parse().expect("it is an address");
@@ -39,7 +52,7 @@ fn a_process_that_is_killed_leaves_nothing() {
         return wait_to_be_killed();
     }
     let Some(pair) = Pair::new() else { return };
-    let before = state(&pair);
+    let before = settled_state(&pair);
     let mut child = pair.ours.run(|| {
         Command::new(std::env::current_exe().expect("the test has a file"))
             .args(["--exact", "--nocapture"])
