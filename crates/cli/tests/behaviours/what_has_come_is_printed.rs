@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{anywire, assert_refused, command, eventually, stdout, text};
+use crate::common::{anywire, assert_refused, eventually, interruptible, stdout, text};
 use crate::peer::{DATA, Peer, frame, head, say, wait_for_end};
 
 /// Servers that send half of a body without a line's end, and then nothing.
@@ -40,7 +40,7 @@ fn interrupt(child: &Child) {
 fn half_of_a_body_before_an_interrupt() {
     for (version, peer) in silent_within_the_body() {
         for more in [&[][..], &["-o", "-"], &["--timeout", "1h"]] {
-            let mut command = command();
+            let mut command = interruptible();
             command.args(["get", version, &peer.url()]).args(more).stdout(Stdio::piped());
             let mut child = command.spawn().expect("the built command starts");
             let mut pipe = child.stdout.take().expect("it was asked for");
@@ -67,7 +67,7 @@ fn half_of_a_body_in_a_file() {
     let dir = tempfile::tempdir().expect("a directory for the answer");
     for (version, peer) in silent_within_the_body() {
         let file = dir.path().join(version);
-        let mut command = command();
+        let mut command = interruptible();
         command.args(["get", version, &peer.url(), "-o", text(&file)]);
         let mut child = command.spawn().expect("the built command starts");
         eventually("half is written", || std::fs::read(&file).is_ok_and(|written| written == b"half"));

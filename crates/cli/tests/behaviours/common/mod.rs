@@ -14,6 +14,14 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// The command with the default action of SIGINT, which shells and `nohup` may have set to "ignore" for all that run under the tests.
+pub(crate) fn interruptible() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_anywire")]);
+    command.env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
 /// Runs the command to its end.
 pub(crate) fn anywire(args: &[&str]) -> Output {
     command().args(args).output().expect("the built command starts")
