@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anywire_http::{StatusCode, Url};
 use anywire_loops::clock;
 use anywire_wire::{Address, ToAddress};
+use tokio::sync::Notify;
 
 pub(crate) use self::health::Health;
 use crate::Error;
@@ -33,6 +34,8 @@ pub(crate) struct Balancer {
     is_refreshing: Cell<bool>,
     /// Whether the addresses of the name have yet to be looked at for the first time.
     is_new: Cell<bool>,
+    /// Notified whenever they were looked at.
+    refreshed: Notify,
 }
 
 /// One address.
@@ -84,20 +87,33 @@ impl Balancer {
                 refresh_at: Cell::new(now),
                 is_refreshing: Cell::new(false),
                 is_new: Cell::new(balance.is_by_name),
+                refreshed: Notify::new(),
             }
         }))
     }
 
     /// The address for a call. None is known yet for a name that is being resolved.
     pub(crate) fn choose(self: &Rc<Self>, now: Instant) -> Option<Rc<Backend>> {
-        if self.balance.is_by_name && self.refresh_at.get() <= now && !self.is_refreshing.replace(true) {
-            drop(anywire_loops::spawn(Rc::clone(self).refresh()));
-        }
+        self.begin_refresh(now);
         // Others are for when the addresses of the name have failed, or are none.
         if self.is_new.get() {
             return None;
         }
         self.chooser.choose(&self.backends.borrow(), now).cloned()
+    }
+
+    /// Waits until the addresses of the name were looked at, for as long as a name may take to be resolved.
+    pub(crate) async fn first_addresses(self: &Rc<Self>, now: Instant) {
+        self.begin_refresh(now);
+        while self.is_new.get() {
+            self.refreshed.notified().await;
+        }
+    }
+
+    fn begin_refresh(self: &Rc<Self>, now: Instant) {
+        if self.balance.is_by_name && self.refresh_at.get() <= now && !self.is_refreshing.replace(true) {
+            drop(anywire_loops::spawn(Rc::clone(self).refresh()));
+        }
     }
 
     /// All addresses that are known, of the first priority.
@@ -130,6 +146,7 @@ impl Balancer {
             drop(local);
             let found = names.addresses(self.url.host(), self.url.port());
             let found = tokio::time::timeout(timeout, found).await;
+            // First: calls that waited for these addresses choose among them.
             self.is_new.set(false);
             // If the name does not resolve, those that were known are tried on.
             if let Ok(Ok(found)) = found {
@@ -138,6 +155,7 @@ impl Balancer {
         }
         self.refresh_at.set(clock::after(clock::precise(), REFRESH));
         self.is_refreshing.set(false);
+        self.refreshed.notify_waiters();
     }
 
     fn set_addresses(self: &Rc<Self>, found: &[std::net::SocketAddr]) {

@@ -1,8 +1,13 @@
 //! Connections that are made before the first call needs them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
+use anywire_http::Url;
+
 use crate::call::parse_url;
+use crate::client::inner::Inner;
+use crate::pool::Pool;
 use crate::pool::loop_pools::LoopPools;
 use crate::{Client, Error, Limits};
 
@@ -41,17 +46,7 @@ impl Client {
                     return None;
                 }
                 let (shared, url) = (Arc::clone(&inner.0), url.clone());
-                Some(target.handle.spawn(move || async move {
-                    if shared.is_shut_down(index) {
-                        return Err(Error::Shutdown { sent: false });
-                    }
-                    let pools = LoopPools::on_this_loop(&shared, index).pools_of(&url)?;
-                    let mut connected = 0;
-                    for (at, pool) in pools.iter().enumerate() {
-                        connected += pool.connect_ahead(Limits::share(wanted, at, pools.len())).await;
-                    }
-                    Ok::<_, Error>(connected)
-                }))
+                Some(target.handle.spawn(async move || connect_here(&shared, index, &url, wanted).await))
             })
             .collect();
         let mut connected = 0;
@@ -60,4 +55,29 @@ impl Client {
         }
         Ok(connected)
     }
+}
+
+/// Connects so many times on this loop, which is loop `index`: at all addresses at once, so that one that is dead holds up no other.
+async fn connect_here(inner: &Arc<Inner>, index: usize, url: &Url, wanted: usize) -> Result<usize, Error> {
+    let is_open = || match inner.is_shut_down(index) {
+        true => Err(Error::Shutdown { sent: false }),
+        false => Ok(()),
+    };
+    is_open()?;
+    let pools = LoopPools::on_this_loop(inner, index);
+    pools.first_addresses(url).await?;
+    // It may have been shut down meanwhile.
+    is_open()?;
+    let pools = pools.pools_of(url)?;
+    let count = pools.len();
+    let connect = |(at, pool): (usize, Rc<Pool>)| {
+        let wanted = Limits::share(wanted, at, count);
+        anywire_loops::spawn(async move { pool.connect_ahead(wanted).await })
+    };
+    let tasks: Vec<_> = pools.into_iter().enumerate().map(connect).collect();
+    let mut connected = 0;
+    for task in tasks {
+        connected += task.await.map_err(|source| Error::Loop { source, sent: false })?;
+    }
+    Ok(connected)
 }

@@ -191,6 +191,14 @@ impl LoopPools {
         Ok(pool)
     }
 
+    /// Waits until the addresses of an origin are known.
+    pub(crate) async fn first_addresses(self: &Rc<Self>, url: &Url) -> Result<(), Error> {
+        if let Some(balancer) = self.balancer_of(url)? {
+            balancer.first_addresses(precise()).await;
+        }
+        Ok(())
+    }
+
     /// All pools of an origin: one for each of its addresses that are known.
     pub(crate) fn pools_of(self: &Rc<Self>, url: &Url) -> Result<Vec<Rc<Pool>>, Error> {
         let backends = match self.balancer_of(url)? {

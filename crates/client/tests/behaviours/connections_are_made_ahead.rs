@@ -1,7 +1,14 @@
 //! Connections can be made before the first call, over all loops, within the limits.
 
-use crate::support::{HANG, OK, Peer, all, block_on, client, eventually, wire};
+use std::time::Duration;
+
+use anywire_client::connector::{Connecting, Connector, Direct, Target};
 use anywire_client::{Balance, Error, Limits};
+use anywire_wire::Address;
+use anywire_wire::names::Names;
+
+use crate::support::names::Book;
+use crate::support::{HANG, OK, Peer, all, block_on, client, eventually, poll_once, wire};
 
 #[test]
 fn the_first_calls_find_connections() {
@@ -34,6 +41,49 @@ fn each_address_of_several_gets_its_part() {
     eventually("they are spread evenly", || peers.each_ref().map(Peer::accepted) == [2, 2]);
 }
 
+/// The first call finds them there: the addresses of the name are known before anything is dialled.
+#[test]
+fn each_address_of_a_name_gets_its_part() {
+    let peers = [Peer::answering(wire("tcp"), OK), Peer::answering(wire("tcp"), OK)];
+    let book = Book::new();
+    let addresses = peers.each_ref().map(|peer| peer.via().location().parse().expect("an address of TCP"));
+    book.set("shop.example", &addresses);
+    let (_loops, client) = client(1, |builder| {
+        builder.names(Names::new(book.clone())).balance("http://shop.example", Balance::over_name())
+    });
+    assert_eq!(block_on(client.connect_ahead("http://shop.example", 4)).expect("it connects"), 4);
+    eventually("they are spread evenly", || peers.each_ref().map(Peer::accepted) == [2, 2]);
+    block_on(client.get("http://shop.example/").send()).expect("an answer");
+    let counters = client.counters().total();
+    assert_eq!((counters.requests, counters.dialed, counters.idle), (1, 4, 4), "{counters:?}");
+}
+
+/// Never connects to one address.
+struct Silent(Address);
+
+impl Connector for Silent {
+    fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
+        match *target.address() == self.0 {
+            true => Box::pin(std::future::pending()),
+            false => Direct.connect(target),
+        }
+    }
+}
+
+#[test]
+fn an_address_that_is_silent_holds_up_no_other() {
+    let good = Peer::answering(wire("tcp"), OK);
+    let silent: Address = "unix:/silent.sock".parse().expect("an address");
+    let balance = Balance::over([&silent, good.via()]);
+    let (_loops, client) = client(1, |builder| {
+        let builder = builder.connector(Silent(silent.clone())).connect_timeout(Duration::MAX);
+        builder.balance("http://shop.example", balance)
+    });
+    let mut ahead = Box::pin(client.connect_ahead("http://shop.example", 4));
+    assert!(poll_once(&mut ahead).is_pending());
+    eventually("the other one has its part", || good.accepted() == 2);
+}
+
 #[test]
 fn where_nobody_is_there_are_none() {
     let (_loops, client) =
@@ -46,7 +96,7 @@ fn where_nobody_is_there_are_none() {
 #[test]
 fn an_address_that_cannot_be_connected_to_ahead_has_failed() {
     let good = Peer::answering(wire("tcp"), OK);
-    let dead: anywire_wire::Address = "unix:/nowhere/at/all.sock".parse().expect("an address");
+    let dead: Address = "unix:/nowhere/at/all.sock".parse().expect("an address");
     let balance = Balance::over([&dead, good.via()]).round_robin().eject_after(1).eject_for(HANG);
     let (_loops, client) = client(1, |builder| builder.balance("http://shop.example", balance));
     assert_eq!(block_on(client.connect_ahead("http://shop.example", 2)).expect("an origin"), 1);
