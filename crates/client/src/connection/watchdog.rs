@@ -64,8 +64,8 @@ pub(crate) struct Watchdog {
     silent_until: Option<(Instant, Phase)>,
     /// When the whole call will have, if that counts.
     total_until: Option<Instant>,
-    /// When the body is sent, though the peer has not asked for it.
-    held_until: Option<Instant>,
+    /// Until when the body waits for a 100 of the peer. It is sent then anyway.
+    continue_until: Option<Instant>,
     /// Any byte of the peer ends its silence. Of a forwarded call, which nothing else would end if its head comes byte by byte, only parts
     /// of the response do.
     counts_bytes: bool,
@@ -77,33 +77,33 @@ impl Watchdog {
             waits_for: None,
             silent_until: None,
             total_until: None,
-            held_until: None,
+            continue_until: None,
             counts_bytes: !request.options.is_forwarded,
         }
     }
 
-    /// When the call is over time, or its body is held back no longer.
+    /// When the call is over time, or its body waits for a 100 no longer.
     pub(crate) fn until(&self) -> Option<Instant> {
         let until = self.first().map(|(until, _)| until);
-        match self.held_until {
+        match self.continue_until {
             None => until,
-            Some(held) => Some(until.map_or(held, |until| until.min(held))),
+            Some(unasked) => Some(until.map_or(unasked, |until| until.min(unasked))),
         }
     }
 
-    /// The body of the request waits for the peer to ask for it, until then.
-    pub(crate) fn hold(&mut self, until: Instant) {
-        self.held_until = Some(until);
+    /// The body of the request waits for a 100 of the peer, until then.
+    pub(crate) fn await_continue(&mut self, until: Instant) {
+        self.continue_until = Some(until);
     }
 
     /// The peer has asked for the body, or wants none.
-    pub(crate) fn let_go(&mut self) {
-        self.held_until = None;
+    pub(crate) fn stop_awaiting_continue(&mut self) {
+        self.continue_until = None;
     }
 
-    /// Whether the body was held back for long enough.
-    pub(crate) fn is_held_too_long(&self, now: Instant) -> bool {
-        self.held_until.is_some_and(|until| until <= now)
+    /// Whether the peer has sent no 100 for so long that the body is sent without.
+    pub(crate) fn is_continue_late(&self, now: Instant) -> bool {
+        self.continue_until.is_some_and(|until| until <= now)
     }
 
     /// The deadline that comes first. A wait that has progressed is not over time, though it is yet to be counted anew.

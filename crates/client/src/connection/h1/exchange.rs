@@ -79,7 +79,8 @@ impl Exchange {
         Self {
             stage: Stage::Encoded,
             replayable: used
-                && (upload.is_done() || (upload.is_held() && job.request.body.get().as_full().is_some())),
+                && (upload.is_done()
+                    || (upload.awaits_continue() && job.request.body.get().as_full().is_some())),
             watchdog: Watchdog::new(&job.request),
             job,
             output,
@@ -94,7 +95,7 @@ impl Exchange {
 
     /// Whether the whole request is encoded, so that sending it runs none of the caller's code.
     pub(super) fn is_whole(&self) -> bool {
-        self.upload.is_done() || self.upload.is_held()
+        self.upload.is_done() || self.upload.awaits_continue()
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -118,11 +119,11 @@ impl Exchange {
             return false;
         }
         self.send(cx, wire, context);
-        if self.upload.is_held() {
-            self.watchdog.hold(clock::after(now, context.config().timeouts.expect));
+        if self.upload.awaits_continue() {
+            self.watchdog.await_continue(clock::after(now, context.config().timeouts.expect));
         }
         self.watch(now, timer, context);
-        matches!(self.upload, Upload::Done | Upload::Body { .. } | Upload::Held { .. })
+        matches!(self.upload, Upload::Done | Upload::Body { .. } | Upload::AwaitsContinue { .. })
     }
 
     /// Goes on as far as it can; ready when the call is over.
@@ -136,8 +137,8 @@ impl Exchange {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Poll::Ready(End::Over(Outcome::Nothing));
         }
-        if self.upload.is_held() && self.watchdog.is_held_too_long(precise()) {
-            self.let_go();
+        if self.upload.awaits_continue() && self.watchdog.is_continue_late(precise()) {
+            self.send_body();
         }
         if (!self.upload.is_done() || !self.output.is_empty())
             && let Some(wire) = &mut io.wire
@@ -168,10 +169,10 @@ impl Exchange {
         self.fail(Error::Shutdown { sent: self.job.sent })
     }
 
-    /// Sends a body that waits from here on. The task has to be polled again.
-    fn let_go(&mut self) {
-        self.watchdog.let_go();
-        self.upload.let_go(&mut self.job.request, &mut self.output);
+    /// Sends a body that has waited for a 100. The task has to be polled again.
+    fn send_body(&mut self) {
+        self.watchdog.stop_awaiting_continue();
+        self.upload.send_body(&mut self.job.request, &mut self.output);
     }
 
     /// The caller has left the response. Whether the rest is read from here, because that is cheaper than another connection.
@@ -297,8 +298,8 @@ impl Exchange {
             match event {
                 ResponseEvent::Informational(head) => {
                     self.interim += 1;
-                    if self.upload.is_held() && head.status() == StatusCode::CONTINUE {
-                        self.let_go();
+                    if self.upload.awaits_continue() && head.status() == StatusCode::CONTINUE {
+                        self.send_body();
                         cx.waker().wake_by_ref();
                     }
                     if self.interim > limits.interim_responses {
@@ -321,14 +322,14 @@ impl Exchange {
                     return Poll::Ready(Some(self.fail(error)));
                 }
                 ResponseEvent::Head(head, _)
-                    if self.upload.is_held() && head.status() == StatusCode::EXPECTATION_FAILED =>
+                    if self.upload.awaits_continue() && head.status() == StatusCode::EXPECTATION_FAILED =>
                 {
                     self.job.request.options.expect_continue = None;
                     return Poll::Ready(Some(End::Resend));
                 }
                 ResponseEvent::Head(head, info) => {
                     // The peer wants no body any more.
-                    self.watchdog.let_go();
+                    self.watchdog.stop_awaiting_continue();
                     if let Some(seen) = self.job.seen() {
                         seen.head(&head);
                     }
@@ -394,7 +395,7 @@ impl Exchange {
         let (phase, cause) = match mem::replace(&mut self.upload, Upload::Done) {
             Upload::Refused(error) => (Phase::Write, Some(error)),
             _ if self.job.reply.is_none() => (Phase::Body, cause),
-            Upload::Done | Upload::Held { .. } if self.output.is_empty() => (Phase::Read, cause),
+            Upload::Done | Upload::AwaitsContinue { .. } if self.output.is_empty() => (Phase::Read, cause),
             _ => (Phase::Write, cause),
         };
         self.fail(match cause {
@@ -407,7 +408,7 @@ impl Exchange {
     fn watch(&mut self, now: Instant, timer: &Deadline, context: &LoopContext) {
         let uploads = match self.upload {
             Upload::Body { .. } => true,
-            Upload::Held { .. } => self.download.is_awaited(),
+            Upload::AwaitsContinue { .. } => self.download.is_awaited(),
             _ => false,
         };
         // While the reader takes nothing, the peer may be stuck in writing, and then it does not read either.
@@ -460,7 +461,7 @@ impl Calls for Receiving<'_> {
     fn expire(&mut self, now: Instant, io: &Io, context: &LoopContext) {
         self.exchange.watch(now, &io.timer, context);
         self.end_overdue(precise(), Watchdog::overdue, context);
-        // It may be due to a body that is held back no longer: then the next turn is at once.
+        // It may be due to a body that waits for a 100 no longer: then the next turn is at once.
         self.exchange.watchdog.arm(&io.timer);
     }
 }

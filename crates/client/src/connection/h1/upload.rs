@@ -17,8 +17,8 @@ pub(crate) enum Upload {
     Done,
     /// A body that comes in pieces.
     Body { body: Contained, framing: Framing },
-    /// A body that waits until the peer asks for it. The request still has it.
-    Held { framing: Framing },
+    /// A body that waits for a 100 of the peer (RFC 9110 section 10.1.1). The request still has it.
+    AwaitsContinue { framing: Framing },
     /// The peer takes no more. It may still have answered.
     Refused(io::Error),
     /// The request cannot be finished.
@@ -37,8 +37,8 @@ pub(crate) struct Progress {
 impl Upload {
     /// Puts the head into `output`, which is empty, and the whole body if it is there already.
     pub(crate) fn start(request: &mut CallRequest, host: &str, output: &mut Output) -> Self {
-        let is_held = request.expects_continue();
-        if is_held && let Err(error) = request.headers.append("expect", "100-continue") {
+        let awaits_continue = request.expects_continue();
+        if awaits_continue && let Err(error) = request.headers.append("expect", "100-continue") {
             return Self::Failed(BodyError::failed(error));
         }
         let body = request.body.get();
@@ -57,10 +57,10 @@ impl Upload {
         if let Err(error) = head {
             return Self::Failed(BodyError::failed(error));
         }
-        if is_held {
+        if awaits_continue {
             // If it is sent again, that is asked anew.
             request.headers.remove("expect");
-            return Self::Held { framing };
+            return Self::AwaitsContinue { framing };
         }
         Self::with_body(request, framing, output)
     }
@@ -76,14 +76,14 @@ impl Upload {
         Self::Body { framing, body: request.body.take() }
     }
 
-    /// Whether its body waits.
-    pub(crate) fn is_held(&self) -> bool {
-        matches!(self, Self::Held { .. })
+    /// Whether its body waits for a 100 of the peer.
+    pub(crate) fn awaits_continue(&self) -> bool {
+        matches!(self, Self::AwaitsContinue { .. })
     }
 
-    /// Sends a body that waits from here on.
-    pub(crate) fn let_go(&mut self, request: &mut CallRequest, output: &mut Output) {
-        if let Self::Held { framing } = *self {
+    /// Sends a body that has waited for a 100.
+    pub(crate) fn send_body(&mut self, request: &mut CallRequest, output: &mut Output) {
+        if let Self::AwaitsContinue { framing } = *self {
             *self = Self::with_body(request, framing, output);
         }
     }

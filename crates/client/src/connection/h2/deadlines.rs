@@ -71,7 +71,7 @@ impl Calls for Session {
         {
             return self.break_off(error, context);
         }
-        self.let_go_of_late(now);
+        self.send_bodies_not_asked_for(now);
         if !self.is_empty() {
             if self.schedule.is_late(now) {
                 self.end_overdue(now, Watchdog::overdue, context);
@@ -115,9 +115,9 @@ impl Session {
         while let Some(place) = self.schedule.dirty.pop() {
             let Some(stream) = self.streams.get_mut(place) else { continue };
             let is_unsent = stream.ends_at > self.link.output.taken()
-                || (stream.upload.is_waiting() && !stream.is_held)
+                || (stream.upload.is_waiting() && !stream.awaits_continue)
                 || self.link.is_blocked(stream.id);
-            let uploads = match stream.is_held {
+            let uploads = match stream.awaits_continue {
                 true => stream.download.is_awaited(),
                 false => stream.upload.is_streaming() && matches!(stream.tunnel, Tunnel::No),
             };

@@ -4,7 +4,7 @@
 //! last turn leave in one write.
 
 mod deadlines;
-mod held;
+mod expect_continue;
 mod lost;
 mod session;
 mod stream;

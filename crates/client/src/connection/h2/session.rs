@@ -243,10 +243,10 @@ impl Session {
             let (upload, length) = Upload::start(&mut job.request);
             (upload, length, Tunnel::No, None)
         };
-        let is_held =
+        let awaits_continue =
             protocol.is_none() && !upload.is_done() && job.request.options.expect_continue.is_some();
-        let is_held = is_held && upload.expects_continue(&job.request);
-        if is_held {
+        let awaits_continue = awaits_continue && upload.expects_continue(&job.request);
+        if awaits_continue {
             // Name and value are well-formed.
             let _ = job.request.headers.append("expect", "100-continue");
         }
@@ -263,7 +263,7 @@ impl Session {
         let (begins_at, waiting) = (self.link.position(), self.link.output.len());
         let opened = self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer());
         self.link.allow_unsent(self.link.output.len() - waiting);
-        if is_held {
+        if awaits_continue {
             // If it is sent again, that is asked anew.
             job.request.headers.remove("expect");
         }
@@ -284,8 +284,8 @@ impl Session {
                 return self.ended.push_back(job.into_failure(error));
             }
         };
-        let is_streaming = upload.is_streaming() && !is_held;
-        if !upload.is_streaming() && !upload.is_done() && !is_held {
+        let is_streaming = upload.is_streaming() && !awaits_continue;
+        if !upload.is_streaming() && !upload.is_done() && !awaits_continue {
             self.link.wants_to_send(id, true);
         }
         if self.used {
@@ -294,9 +294,9 @@ impl Session {
         let place = self.streams.insert(Stream::new(id, job, upload, self.used, begins_at));
         let stream = &mut self.streams[place];
         stream.tunnel = tunnel;
-        stream.is_held = is_held;
-        if is_held {
-            stream.watchdog.hold(clock::after(precise(), context.config().timeouts.expect));
+        stream.awaits_continue = awaits_continue;
+        if awaits_continue {
+            stream.watchdog.await_continue(clock::after(precise(), context.config().timeouts.expect));
         }
         stream.ends_at = self.link.position();
         if place == self.wakers.len() {
@@ -326,13 +326,13 @@ impl Session {
                 Ok(None) => return true,
                 Ok(Some(h2::Event::Response { id, head, length, end })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
-                    if self.streams[place].is_held {
+                    if self.streams[place].awaits_continue {
                         if head.status() == StatusCode::EXPECTATION_FAILED {
                             self.send_without_expectation(place);
                             continue;
                         }
                         // The peer wants no body any more.
-                        self.streams[place].watchdog.let_go();
+                        self.streams[place].watchdog.stop_awaiting_continue();
                     }
                     if self.streams[place].answered(head, length, end, &context.config().limits).is_err() {
                         self.cancel(place);
@@ -370,7 +370,7 @@ impl Session {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
                     if head.status() == StatusCode::CONTINUE {
-                        self.let_go(place);
+                        self.send_body(place);
                     }
                     self.schedule.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
@@ -418,7 +418,7 @@ impl Session {
         if stream.is_complete() && !stream.goes_up() {
             return self.complete(place, context);
         }
-        if stream.upload.is_streaming() && !stream.is_held {
+        if stream.upload.is_streaming() && !stream.awaits_continue {
             let next = stream.upload.next(context.config().limits.replay_bytes, cx);
             self.send(place, Piece::default(), next, context);
         }

@@ -24,8 +24,8 @@ pub(crate) struct Stream {
     pub(super) upload: Upload,
     pub(super) download: Download,
     pub(super) tunnel: Tunnel,
-    /// Its body waits until the peer asks for it.
-    pub(super) is_held: bool,
+    /// Its body waits for a 100 of the peer.
+    pub(super) awaits_continue: bool,
     incoming: Incoming,
     /// Interim responses so far.
     pub(super) interim: usize,
@@ -63,7 +63,7 @@ impl Stream {
             upload,
             download: Download::Awaited,
             tunnel: Tunnel::No,
-            is_held: false,
+            awaits_continue: false,
             incoming: Incoming::default(),
             interim: 0,
             reused,

@@ -9,13 +9,13 @@ use super::session::Session;
 use crate::call::job::Outcome;
 
 impl Session {
-    /// Sends a body from here on.
-    pub(super) fn let_go(&mut self, place: usize) {
+    /// Sends the body of a stream that waits for a 100.
+    pub(super) fn send_body(&mut self, place: usize) {
         let stream = &mut self.streams[place];
-        if !std::mem::take(&mut stream.is_held) {
+        if !std::mem::take(&mut stream.awaits_continue) {
             return;
         }
-        stream.watchdog.let_go();
+        stream.watchdog.stop_awaiting_continue();
         if stream.upload.is_streaming() {
             self.schedule.poll_soon(place);
         } else {
@@ -24,13 +24,13 @@ impl Session {
         self.schedule.dirty.push(place);
     }
 
-    /// Sends the bodies that were held back for long enough.
-    pub(super) fn let_go_of_late(&mut self, now: Instant) {
+    /// Sends the bodies that have waited long enough for a 100.
+    pub(super) fn send_bodies_not_asked_for(&mut self, now: Instant) {
         let is_late =
-            |stream: &super::stream::Stream| stream.is_held && stream.watchdog.is_held_too_long(now);
+            |stream: &super::stream::Stream| stream.awaits_continue && stream.watchdog.is_continue_late(now);
         let late: Vec<_> =
             self.streams.iter().filter(|(_, stream)| is_late(stream)).map(|(place, _)| place).collect();
-        late.into_iter().for_each(|place| self.let_go(place));
+        late.into_iter().for_each(|place| self.send_body(place));
     }
 
     /// The peer does not know the expectation (RFC 9110 section 15.5.18): the call goes out once more, without it.
