@@ -3,7 +3,7 @@
 //! | it is | calls | capacity | the pool's list |
 //! | --- | --- | --- | --- |
 //! | idle | 0 | 1, or what its protocol allows | `Free` |
-//! | busy, with a slot | fewer than the capacity | the same | `Free`; of HTTP/1 that calls share, `Shared` |
+//! | busy, with a slot | fewer than the capacity | the same | `Free`; `Pipelined` for HTTP/1 |
 //! | busy, without one | as many as the capacity | the same | `Nowhere` |
 //! | leaving: it ends after its calls | any | 0 | any: who finds it there passes it over |
 //! | closed | 0 | 0 | `Nowhere` |
@@ -217,7 +217,7 @@ impl Conn {
         }
         self.rests.set(false);
         self.set_calls(self.calls.get() + 1);
-        if job.is_alone && self.shares {
+        if job.needs_own_connection && self.shares {
             self.capacity.set(1);
         }
         let core = self.core.try_borrow_mut().ok();

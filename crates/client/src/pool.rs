@@ -17,10 +17,10 @@ mod lending;
 pub(crate) mod loop_pools;
 mod member;
 pub(crate) mod origin_pools;
+mod pipelined;
 pub(crate) mod queue;
 pub(crate) mod quota;
-mod shared;
-mod ways;
+mod sharing_the_cap;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ use anywire_wire::Address;
 
 use self::connections::Connections;
 pub(crate) use self::connections::Listed;
-pub(crate) use self::ways::share_out;
+pub(crate) use self::sharing_the_cap::share_out;
 use crate::Error;
 use crate::balancer::Member;
 use crate::call::job::{Job, Outcome};
@@ -176,7 +176,7 @@ impl Pool {
         if let Some(seen) = job.seen() {
             seen.is_with(&self.context);
         }
-        job.is_alone = self.pipelining.is_some() && job.request.is_alone();
+        job.needs_own_connection = self.pipelining.is_some() && job.request.needs_own_connection();
         self.budget.count();
         self.attempts.update(|attempts| attempts + 1);
         if let Some(error) = job.request.retry_of.take() {
@@ -223,7 +223,7 @@ impl Pool {
     /// Puts a call on a connection with a slot; gives it back if there is none, or it needs a fresh one.
     #[inline]
     fn place(&self, job: Job) -> Option<Job> {
-        if job.resent {
+        if job.needs_fresh_connection {
             return Some(job);
         }
         while let Some(conn) = self.pop_for(&job) {
@@ -248,7 +248,7 @@ impl Pool {
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
-        job.again(&self.context);
+        job.begin_anew(&self.context);
         let Some(job) = self.place(job) else { return };
         self.waiting.push_first(job);
         self.wait_until(overdue);
@@ -305,8 +305,8 @@ impl Pool {
         if conn.is_idle() {
             conn.count_idle(true);
         }
-        let is_shared = conn.shares() && !conn.is_idle();
-        let listed = if is_shared { Listed::Shared } else { Listed::Free };
+        let is_pipelined = conn.shares() && !conn.is_idle();
+        let listed = if is_pipelined { Listed::Pipelined } else { Listed::Free };
         self.connections.borrow_mut().enlist(conn, listed);
     }
 

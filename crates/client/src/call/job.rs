@@ -38,16 +38,16 @@ pub(crate) struct Job {
     /// How many other loops may still take the call, if the pool of this loop has no room. Not 0 only while the calls of its origin gather
     /// on one loop.
     pub(crate) loops_left: usize,
-    /// The reused connection of the call had died, so the call goes out once more, on a fresh one.
-    pub(crate) resent: bool,
+    /// Its reused connection had died, so that it goes out once more: on a connection that has carried no call.
+    pub(crate) needs_fresh_connection: bool,
     /// Whether any byte of the request was sent, on any connection that may have processed it.
     pub(crate) sent: bool,
     /// What the handshake of its connection has agreed on.
     pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// How often a connection has ended or refused it before anything of it was processed.
     pub(crate) refusals: u8,
-    /// Where calls share connections, it has one to itself.
-    pub(crate) is_alone: bool,
+    /// Where calls share connections, it has one to itself: see [`CallRequest::needs_own_connection`].
+    pub(crate) needs_own_connection: bool,
     /// What sees where its time goes and how it ends, if anything does.
     pub(crate) seen: Option<Box<Seen>>,
 }
@@ -73,10 +73,10 @@ impl Job {
         Ok(())
     }
 
-    /// It goes out once more.
-    pub(crate) fn again(&mut self, context: &LoopContext) {
+    /// The call goes out once more, which counts as another attempt for what sees it.
+    pub(crate) fn begin_anew(&mut self, context: &LoopContext) {
         if let Some(seen) = &mut self.seen {
-            seen.again(&self.request, context, self.at);
+            seen.begin_anew(&self.request, context, self.at);
         }
     }
 

@@ -90,8 +90,8 @@ pub(crate) struct CallOptions {
     pub(crate) is_idempotent: bool,
     /// Its connection may carry other calls, before it and behind it.
     pub(crate) keep_alive: bool,
-    /// It shares no connection.
-    pub(crate) is_alone: bool,
+    /// The call itself has asked to share no connection.
+    pub(crate) needs_own_connection: bool,
     /// [`Limits::body_bytes`](crate::Limits::body_bytes).
     pub(crate) collect_bytes: usize,
     /// None: as the client has it.
@@ -131,7 +131,7 @@ impl CallRequest {
             is_idempotent: false,
             keep_alive: config.keep_alive,
             has_keep_alive: false,
-            is_alone: false,
+            needs_own_connection: false,
             collect_bytes: limits.body_bytes,
             redirects: None,
             retries: None,
@@ -275,18 +275,18 @@ impl CallRequest {
         self.method.is_idempotent() || self.options.is_idempotent || self.headers.contains("idempotency-key")
     }
 
-    /// A second one, unless the body comes in pieces, which come once.
+    /// A copy, unless the body comes in pieces, which come once.
     pub fn try_clone(&self) -> Option<Self> {
-        Some(self.again()).filter(|again| !again.body.is_taken())
+        Some(self.copy()).filter(|copy| !copy.body.is_taken())
     }
 
-    /// A second one, without the body if that comes in pieces.
-    pub(crate) fn again(&self) -> Self {
+    /// A copy, without the body if that comes in pieces.
+    pub(crate) fn copy(&self) -> Self {
         Self {
             method: self.method.clone(),
             url: self.url.clone(),
             headers: self.headers.clone(),
-            body: self.body.again(),
+            body: self.body.copy(),
             extensions: self.extensions.clone(),
             options: self.options.clone(),
             last: self.last,
@@ -454,8 +454,8 @@ impl Contained {
         mem::take(&mut self.body).preceded_by(bytes).into()
     }
 
-    /// A second one of a whole body. One that comes in pieces is taken.
-    pub(crate) fn again(&self) -> Self {
+    /// A copy of a whole body. The copy of a body that comes in pieces is empty, and counts as taken.
+    pub(crate) fn copy(&self) -> Self {
         match self.body.as_full().filter(|_| !self.is_taken) {
             Some(bytes) => bytes.clone().into(),
             None => Self { body: Body::empty(), is_taken: true, is_of_attempt: false },

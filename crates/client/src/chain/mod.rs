@@ -116,7 +116,7 @@ async fn carry_hop(client: &ClientRef, hop: Hopping) -> Result<Response, Error> 
         Hopping::Request(request) if !client.inner().config().hop_links.is_empty() => request,
         hop => return repeat(client, hop).await,
     };
-    let kept = Box::new(request.again());
+    let kept = Box::new(request.copy());
     let response = Next::of_hop(client.clone()).call(*request).await?;
     Ok(response.with_request_before_links(kept))
 }
@@ -141,7 +141,7 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 let Some(wait) = wait else { return Ok(response.with_request(request)) };
                 was_sent = true;
                 let spent = Error::Status { url: response.url().to_string(), status: response.status() };
-                let kept = Box::new(request.again());
+                let kept = Box::new(request.copy());
                 let config = config_for(&request);
                 let late = pause(client, config.timeouts.drain);
                 let response = response.drain(config.limits.drain_bytes, late).await;
@@ -185,7 +185,7 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     if client.inner().config().attempt_links.is_empty() {
         return send(client.clone(), request).await;
     }
-    let (kept, findings) = (Box::new(request.again()), Arc::default());
+    let (kept, findings) = (Box::new(request.copy()), Arc::default());
     let request = request.with_body_of_attempt();
     match Next::of_attempt(client.clone(), &findings).call(*request).await {
         Ok(response) => Ok(response.with_request_before_attempt(kept)),

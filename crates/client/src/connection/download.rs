@@ -203,7 +203,7 @@ impl Download {
         let is_final = head.status().is_success();
         let mut response = Response::new(head, body, source, limits.body_bytes, job.negotiated.take());
         if !is_final {
-            response = response.with_request(Box::new(job.request.again()));
+            response = response.with_request(Box::new(job.request.copy()));
         }
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
@@ -265,7 +265,7 @@ impl Download {
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => Outcome::BodyBreaks(sender, error),
             (reply, _) => {
-                let request = (!has_begun).then(|| Box::new(job.request.again()));
+                let request = (!has_begun).then(|| Box::new(job.request.copy()));
                 Outcome::Reply(reply, Err(Box::new(Unanswered { error, request })))
             }
         }

@@ -57,8 +57,8 @@ impl Seen {
         Some(Box::new(seen))
     }
 
-    /// It goes out once more, as another attempt.
-    pub(crate) fn again(&mut self, request: &CallRequest, context: &LoopContext, now: Instant) {
+    /// The call goes out once more, as another attempt.
+    pub(crate) fn begin_anew(&mut self, request: &CallRequest, context: &LoopContext, now: Instant) {
         self.trace.iter().for_each(|trace| trace.attempt(request, now));
         if let Some(mut before) = self.watched.take() {
             before.end(AttemptEnd::SentAgain);

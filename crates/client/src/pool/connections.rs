@@ -11,8 +11,8 @@ pub(super) struct Connections {
     pub(super) all: Slab<Rc<Conn>>,
     /// [`Listed::Free`], the one used last at the end.
     pub(super) free: Vec<Rc<Conn>>,
-    /// [`Listed::Shared`], in the same order.
-    pub(super) shared: Vec<Rc<Conn>>,
+    /// [`Listed::Pipelined`], in the same order.
+    pub(super) pipelined: Vec<Rc<Conn>>,
 }
 
 impl Connections {
@@ -20,7 +20,7 @@ impl Connections {
         match listed {
             Listed::Nowhere => None,
             Listed::Free => Some(&mut self.free),
-            Listed::Shared => Some(&mut self.shared),
+            Listed::Pipelined => Some(&mut self.pipelined),
         }
     }
 
@@ -55,8 +55,8 @@ impl Connections {
 pub(crate) enum Listed {
     /// None: the connection has no free slot, or was taken out a moment ago.
     Nowhere,
-    /// Those with a free slot; of those that calls of HTTP/1 share, the idle ones.
+    /// Connections with a free slot. A pipelined one is here while it is idle.
     Free,
-    /// The busy ones that calls of HTTP/1 share, with a free slot.
-    Shared,
+    /// Busy pipelined connections (HTTP/1) with a free slot.
+    Pipelined,
 }

@@ -8,7 +8,7 @@ use anywire_wire::{Connection, DialLog};
 
 use super::Pool;
 use super::drive::Drive;
-use super::ways::share_out;
+use super::sharing_the_cap::share_out;
 use crate::Error;
 use crate::connection::Conn;
 use crate::connector::ConnectError;
@@ -120,7 +120,7 @@ impl Pool {
             }
         }
         // A connection may have been asked for while there was the dial alone.
-        share_out(&mut self.ways());
+        share_out(&mut self.pools_under_the_cap());
         if self.retired.get() {
             self.context.kick();
         }

@@ -38,14 +38,14 @@ impl Pool {
 
     /// Whether one more call would be too many. While the quota has connections left, only a try to dial tells.
     pub(super) fn is_full(&self) -> bool {
-        let (waiting, dialing) = self.waiting_by_all_ways();
+        let (waiting, dialing) = self.waiting_and_dialing();
         waiting >= dialing.saturating_add(self.context.queue) && self.quota.is_spent()
     }
 
     /// Whether the latest call is one too many. Each connection that may still be dialled serves one waiting call; the queue holds the
     /// calls beyond.
     pub(super) fn is_overfull(&self) -> bool {
-        let (waiting, dialing) = self.waiting_by_all_ways();
+        let (waiting, dialing) = self.waiting_and_dialing();
         let room = dialing.saturating_add(self.context.queue);
         waiting > room && waiting - room > self.quota.left_of_share(self.context.index)
     }

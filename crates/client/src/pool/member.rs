@@ -38,7 +38,7 @@ impl Pool {
         self.context.cells.moved.add(1);
         // It has counted before.
         self.budget.forget(1);
-        job.again(&self.context);
+        job.begin_anew(&self.context);
         self.submit(job);
     }
 

@@ -60,8 +60,8 @@ impl OriginPools {
         let waits: Vec<_> = pools.iter().map(|pool| (Rc::clone(pool), pool.end_waits(now))).collect();
         // The addresses of a balancer have connections of their own each.
         pools.sort_by_key(|pool| pool.quota_id());
-        for ways in pools.chunk_by_mut(|one, other| one.quota_id() == other.quota_id()) {
-            share_out(ways);
+        for together in pools.chunk_by_mut(|one, other| one.quota_id() == other.quota_id()) {
+            share_out(together);
         }
         waits.into_iter().map(|(pool, next)| (Rc::clone(&pool), pool.look_again(now, next))).collect()
     }

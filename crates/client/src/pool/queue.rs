@@ -25,7 +25,7 @@ pub(crate) enum Offer {
 impl Offer {
     /// Whether a call takes it: one whose reused connection turned out dead takes a fresh one only.
     fn suits(self, job: &Job) -> bool {
-        self == Self::Fresh || !job.resent
+        self == Self::Fresh || !job.needs_fresh_connection
     }
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
     context: Rc<LoopContext>,
     jobs: RefCell<VecDeque<Job>>,
     /// How many of them need a connection to themselves, where other calls share one.
-    alone: Cell<usize>,
+    needing_own_connection: Cell<usize>,
     /// The client's count of abandoned calls when the queue was last purged.
     purged_at: Cell<u64>,
 }
@@ -44,7 +44,7 @@ impl Queue {
         Self {
             context: Rc::clone(context),
             jobs: RefCell::default(),
-            alone: Cell::new(0),
+            needing_own_connection: Cell::new(0),
             purged_at: Cell::new(0),
         }
     }
@@ -54,22 +54,22 @@ impl Queue {
     }
 
     /// Calls that wait for a connection of their own where others share.
-    pub(crate) fn alone(&self) -> usize {
-        self.alone.get()
+    pub(crate) fn needing_own_connection(&self) -> usize {
+        self.needing_own_connection.get()
     }
 
     /// Calls have gone.
     fn forget<'j>(&self, gone: impl IntoIterator<Item = &'j Job>) {
-        let (count, alone) = gone
+        let (count, own) = gone
             .into_iter()
-            .fold((0, 0), |(count, alone), job| (count + 1, alone + usize::from(job.is_alone)));
-        self.alone.update(|before| before - alone);
+            .fold((0, 0), |(count, own), job| (count + 1, own + usize::from(job.needs_own_connection)));
+        self.needing_own_connection.update(|before| before - own);
         self.context.cells.waiting.subtract(count);
     }
 
     /// A call has come.
     fn count(&self, job: &Job) {
-        self.alone.update(|alone| alone + usize::from(job.is_alone));
+        self.needing_own_connection.update(|own| own + usize::from(job.needs_own_connection));
         self.context.cells.waiting.add(1);
     }
 
@@ -105,8 +105,8 @@ impl Queue {
     pub(crate) fn pop_sharing(&self, offer: Offer, passes: bool) -> Option<Job> {
         self.pop_by(|jobs| {
             let mut able = jobs.iter().enumerate().filter(|(_, job)| offer.suits(job));
-            let (at, _) = able.find(|(_, job)| !job.is_alone || !passes)?;
-            Some(at).filter(|at| !jobs[*at].is_alone)
+            let (at, _) = able.find(|(_, job)| !job.needs_own_connection || !passes)?;
+            Some(at).filter(|at| !jobs[*at].needs_own_connection)
         })
     }
 

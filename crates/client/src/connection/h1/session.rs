@@ -107,7 +107,7 @@ impl Session {
                 self.tunnel = Some(tunnel);
                 Event::Open(download.upgrade(job, upgraded, limits))
             }
-            End::Resend => Event::Over(Outcome::Resubmit(Job { resent: true, ..job })),
+            End::Resend => Event::Over(Outcome::Resubmit(Job { needs_fresh_connection: true, ..job })),
             End::Over(outcome) => Event::Over(outcome),
         }
     }

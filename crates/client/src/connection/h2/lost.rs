@@ -74,7 +74,7 @@ impl Session {
     /// The peer has processed nothing of the request, so it may go out once more (RFC 9113 section 8.7).
     fn refuse(&mut self, mut stream: Stream, code: Code, context: &LoopContext) {
         // An earlier connection that died may have processed it.
-        stream.job.sent &= stream.job.resent;
+        stream.job.sent &= stream.job.needs_fresh_connection;
         let finds_it_unsafe = self.goaway.as_ref().is_some_and(|said| said.code == Code::INADEQUATE_SECURITY);
         // Without TLS, it wants that.
         if finds_it_unsafe && stream.job.negotiated.is_none() {
@@ -117,7 +117,7 @@ impl Session {
             let stream = &self.streams[place];
             if stream.may_resend() {
                 let job = self.remove(place, Code::CANCEL).into_job();
-                self.ended.push_back(Outcome::Resubmit(Job { resent: true, ..job }));
+                self.ended.push_back(Outcome::Resubmit(Job { needs_fresh_connection: true, ..job }));
                 continue;
             }
             let error = lost(&stream.job, self.phase(stream), self.goaway.as_ref(), cause.as_ref());
@@ -170,13 +170,13 @@ fn lost(job: &Job, phase: Phase, goaway: Option<&GoAway>, cause: Option<&io::Err
         (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
             Error::GoAway { origin, phase, said: said.clone(), sent }
         }
-        (_, Some(source)) => Error::Io { origin, phase, source: again(source), sent },
+        (_, Some(source)) => Error::Io { origin, phase, source: copy_of(source), sent },
         (_, None) => Error::ClosedByPeer { origin, phase, sent },
     }
 }
 
-/// The same error once more: each call gets one.
-fn again(error: &io::Error) -> io::Error {
+/// A copy of an error: each call gets one.
+fn copy_of(error: &io::Error) -> io::Error {
     // A peer that refuses this end's certificate says so after the handshake (RFC 8446 section 4.4.2.4).
     #[cfg(feature = "tls")]
     if let Some(found) = anywire_wire::tls::HandshakeError::of(error) {

@@ -79,8 +79,8 @@ impl Session {
         let Piped { mut job, mut download, .. } = call;
         job.sent |= is_sent;
         // The first one of a connection tells of a server that is broken.
-        if self.used && !has_begun && !job.resent && job.may_resend() {
-            return Outcome::Resubmit(Job { resent: true, ..job });
+        if self.used && !has_begun && !job.needs_fresh_connection && job.may_resend() {
+            return Outcome::Resubmit(Job { needs_fresh_connection: true, ..job });
         }
         let (origin, sent) = (job.request.origin(), job.sent);
         let phase = match () {

@@ -78,7 +78,7 @@ impl Call {
     /// poll.
     pub fn without_pipelining(self) -> Self {
         self.edit(|request| {
-            request.options.is_alone = true;
+            request.options.needs_own_connection = true;
             Ok(())
         })
     }
@@ -86,10 +86,10 @@ impl Call {
 
 impl CallRequest {
     /// Whether its connection must have no other call before it or behind it.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn needs_own_connection(&self) -> bool {
         // Of others it could not be said whether they were processed, or where their request ends.
         !self.is_idempotent()
-            || self.options.is_alone
+            || self.options.needs_own_connection
             || self.body.get().as_full().is_none()
             || self.upgrade
             || self.last != Last::No

@@ -31,8 +31,8 @@ use crate::pool::context::LoopContext;
 pub(crate) struct Session {
     depth: usize,
     pub(super) line: Line<Piped>,
-    /// A call that shares it with none.
-    alone: h1::Session,
+    /// A call that has the connection to itself.
+    unshared: h1::Session,
     pub(super) output: Output,
     pub(super) input: Option<Buffer>,
     /// Calls that have ended, of which the pool has yet to be told.
@@ -73,7 +73,7 @@ impl Session {
         Self {
             depth: pipelining.depth,
             line: Line::new(limits, pipelining.drain_bytes),
-            alone: h1::Session::new(limits),
+            unshared: h1::Session::new(limits),
             output: Output::new(),
             input: None,
             ended: VecDeque::new(),
@@ -93,7 +93,7 @@ impl Session {
     /// Calls that the connection can have at a time, the present ones included. 0 if it takes no more.
     pub(crate) fn capacity(&self) -> usize {
         match self.life {
-            Life::Open if self.is_proven && self.alone.calls() == 0 => self.depth,
+            Life::Open if self.is_proven && self.unshared.calls() == 0 => self.depth,
             Life::Open => 1,
             Life::Closing | Life::Over => 0,
         }
@@ -106,12 +106,12 @@ impl Session {
 
     /// Calls on the connection. A call that has ended counts until the pool is told.
     pub(crate) fn calls(&self) -> usize {
-        self.line.len() + self.alone.calls() + self.ended.len()
+        self.line.len() + self.unshared.calls() + self.ended.len()
     }
 
     /// Whether it can start a call now.
     pub(crate) fn may_start(&self, job: &Job) -> bool {
-        self.alone.calls() == 0 && (!job.is_alone || self.line.is_empty())
+        self.unshared.calls() == 0 && (!job.needs_own_connection || self.line.is_empty())
     }
 
     /// Sets the task that carries it.
@@ -124,11 +124,11 @@ impl Session {
         if self.life > Life::Open {
             return self.ended.push_back(Outcome::Resubmit(job));
         }
-        if job.is_alone {
+        if job.needs_own_connection {
             if self.used {
-                self.alone.set_used();
+                self.unshared.set_used();
             }
-            return self.alone.start(job, host, context);
+            return self.unshared.start(job, host, context);
         }
         let reply = job.reply.as_mut();
         let cx = &mut Context::from_waker(&self.departures_waker);
@@ -167,8 +167,8 @@ impl Session {
         context: &LoopContext,
         cut: bool,
     ) -> Poll<Event> {
-        if self.alone.calls() > 0 {
-            let polled = self.alone.poll(cx, io, context, cut);
+        if self.unshared.calls() > 0 {
+            let polled = self.unshared.poll(cx, io, context, cut);
             self.used |= polled.is_ready();
             return polled;
         }
@@ -237,7 +237,7 @@ impl Session {
         let rest = self.line.take_rest(self.output.taken());
         rest.into_iter().for_each(drop_caught);
         self.ended.into_iter().for_each(drop_caught);
-        drop_caught(self.alone);
+        drop_caught(self.unshared);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections of HTTP/1 that calls share: which of them a call joins, and which has one to itself.
+//! Pipelined connections (HTTP/1): which of them a call joins, and which call has a connection to itself.
 
 use std::rc::Rc;
 
@@ -11,16 +11,16 @@ impl Pool {
     /// A connection for a call: an idle one, or one that it shares with others.
     #[inline]
     pub(super) fn pop_for(&self, job: &Job) -> Option<Rc<Conn>> {
-        self.pop_free().or_else(|| if self.pipelining.is_some() { self.pop_shared(job) } else { None })
+        self.pop_free().or_else(|| if self.pipelining.is_some() { self.pop_pipelined(job) } else { None })
     }
 
     #[inline(never)]
-    fn pop_shared(&self, job: &Job) -> Option<Rc<Conn>> {
+    fn pop_pipelined(&self, job: &Job) -> Option<Rc<Conn>> {
         // A call that needs an idle connection, and has no dial under way, holds up the calls behind it: it would wait for ever otherwise.
-        if job.is_alone || self.waiting.len() > 0 && self.dialing.get() == 0 {
+        if job.needs_own_connection || self.waiting.len() > 0 && self.dialing.get() == 0 {
             return None;
         }
-        self.connections.borrow_mut().pop(Listed::Shared)
+        self.connections.borrow_mut().pop(Listed::Pipelined)
     }
 
     /// The oldest waiting call that a connection can take now.
@@ -42,17 +42,17 @@ impl Pool {
         }
     }
 
-    /// A connection has ended. One that no calls have shared may be of a server that lets none.
+    /// A connection has ended. If no calls have shared it, the server may not support pipelining.
     pub(super) fn learn_end(&self, conn: &Conn) {
         if conn.shares() && !conn.is_proven() {
             self.calls_per_connection.set(Some(1));
         }
     }
 
-    /// Waiting calls, each that has a connection to itself counted as all that another connection takes.
+    /// Waiting calls. A call that needs a connection to itself counts as many as another connection takes.
     pub(super) fn waiting_weight(&self) -> usize {
-        let alone = self.waiting.alone();
+        let own = self.waiting.needing_own_connection();
         let more = self.calls_per_connection.get().map_or(0, |calls| calls - 1);
-        self.waiting.len().saturating_add(alone.saturating_mul(more))
+        self.waiting.len().saturating_add(own.saturating_mul(more))
     }
 }

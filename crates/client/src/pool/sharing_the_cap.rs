@@ -1,8 +1,8 @@
-//! The pools of a loop whose connections count together, because all lead to one origin: by a proxy and without one, by one wire
-//! and another, with options that have changed since.
+//! The pools of a loop that share the cap of one origin: calls reach it by a proxy and without one, by one wire and another, and with
+//! options that have changed since.
 //!
-//! Calls that wait in one of them get the idle connections of all. A pool without any gets a busy one of another, after its calls.
-//! So a small cap shuts no way out.
+//! Calls that wait in one of these pools get the idle connections of all. A pool without a connection gets a busy one of another pool,
+//! after its calls. So a small cap shuts off no route.
 
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -20,35 +20,37 @@ impl Pool {
         Arc::as_ptr(&self.quota)
     }
 
-    /// The pools whose connections count with those of this one, which is among them.
-    pub(super) fn ways(&self) -> Vec<Rc<Self>> {
+    /// The pools of this loop whose connections count together with those of this pool, which is among them.
+    pub(super) fn pools_under_the_cap(&self) -> Vec<Rc<Self>> {
         let pools = self.origin_pools.upgrade().map(|all| all.pools()).unwrap_or_default();
         pools.into_iter().filter(|pool| pool.quota_id() == self.quota_id()).collect()
     }
 
-    /// Calls that wait, and dials under way, of all ways.
-    pub(super) fn waiting_by_all_ways(&self) -> (usize, usize) {
+    /// Waiting calls, and dials under way, of all pools that share the cap.
+    pub(super) fn waiting_and_dialing(&self) -> (usize, usize) {
         let of = |pool: &Self| (pool.waiting.len(), pool.dialing.get());
-        match self.is_only_way() {
+        match self.is_only_pool() {
             true => of(self),
-            false => self.ways().iter().map(|pool| of(pool)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d)),
+            false => {
+                let pools = self.pools_under_the_cap();
+                pools.iter().map(|pool| of(pool)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+            }
         }
     }
 
     /// Whether the origin has one pool on this loop, as most have.
-    fn is_only_way(&self) -> bool {
+    fn is_only_pool(&self) -> bool {
         self.origin_pools.upgrade().is_none_or(|all| all.is_one())
     }
 
-    /// Dials for its waiting calls, unless those of another way have asked before: then the next sweep shares out.
+    /// Dials for the pool's waiting calls, unless another pool under the cap has asked before: then the next sweep shares out.
     pub(super) fn dial_in_turn(self: &Rc<Self>) {
-        if self.is_only_way() {
+        if self.is_only_pool() {
             return self.dial_for_waiters();
         }
         let wanted = self.wants.get();
-        if self.waiting.len() > 0
-            && self.ways().iter().any(|pool| !Rc::ptr_eq(pool, self) && pool.wants.get())
-        {
+        let has_asked_before = |pool: &Rc<Self>| !Rc::ptr_eq(pool, self) && pool.wants.get();
+        if self.waiting.len() > 0 && self.pools_under_the_cap().iter().any(has_asked_before) {
             self.wants.set(true);
         } else {
             self.dial_for_waiters();
@@ -58,6 +60,7 @@ impl Pool {
         }
     }
 
+    /// Whether the pool has no connection, and dials none.
     fn has_none(&self) -> bool {
         self.connections.borrow().all.is_empty() && self.dialing.get() == 0
     }
@@ -67,8 +70,8 @@ impl Pool {
         self.wants.get() && self.waiting.len() > 0
     }
 
-    /// A connection without calls, the one that was used longest ago.
-    fn an_idle_one(&self) -> Option<Rc<Conn>> {
+    /// The idle connection that was used longest ago.
+    fn oldest_idle(&self) -> Option<Rc<Conn>> {
         self.connections.borrow().free.iter().find(|conn| conn.is_idle()).cloned()
     }
 
@@ -82,37 +85,37 @@ impl Pool {
     }
 }
 
-/// Gives connections back that other loops are short of, and shares the rest among the ways: each dials for its waiting calls, and an
-/// idle connection of one way is closed if another way has none left to dial.
-pub(crate) fn share_out(ways: &mut [Rc<Pool>]) {
-    let Some(first) = ways.first() else { return };
+/// Gives back connections that other loops are short of, and shares the rest among the pools under the cap. Each pool dials for its
+/// waiting calls. An idle connection of one pool is closed if another pool may dial no more.
+pub(crate) fn share_out(pools: &mut [Rc<Pool>]) {
+    let Some(first) = pools.first() else { return };
     let context = Rc::clone(&first.context);
     let owed = first.quota.owed_by(context.index);
-    give(ways, owed, &context.cells.given_back);
-    ways.iter().for_each(|pool| pool.is_asked.set(false));
+    give(pools, owed, &context.cells.given_back);
+    pools.iter().for_each(|pool| pool.is_asked.set(false));
     loop {
-        // Those without a connection come first, then those whose calls wait longest.
-        ways.sort_by_key(|pool| (!pool.has_none(), pool.waiting.since()));
-        ways.iter().for_each(Pool::dial_for_waiters);
-        if !ways.iter().any(|pool| pool.is_short()) {
+        // Pools without a connection come first, then the pools whose calls wait longest.
+        pools.sort_by_key(|pool| (!pool.has_none(), pool.waiting.since()));
+        pools.iter().for_each(Pool::dial_for_waiters);
+        if !pools.iter().any(|pool| pool.is_short()) {
             return;
         }
-        let idle = ways.iter().filter_map(|pool| Some((pool, pool.an_idle_one()?)));
+        let idle = pools.iter().filter_map(|pool| Some((pool, pool.oldest_idle()?)));
         let Some((pool, conn)) = idle.min_by_key(|(pool, _)| pool.last_used.get()) else { break };
         pool.part_with(&conn, &context.cells.passed_on);
     }
-    let starved = ways.iter().filter(|pool| pool.is_short() && pool.has_none()).count();
-    give(ways, owed + starved, &context.cells.passed_on);
-    ways.iter().for_each(|pool| pool.is_asked.set(true));
+    let starved = pools.iter().filter(|pool| pool.is_short() && pool.has_none()).count();
+    give(pools, owed + starved, &context.cells.passed_on);
+    pools.iter().for_each(|pool| pool.is_asked.set(true));
 }
 
-/// Ends `count` connections, less the ones that are ending already: idle ones first, then busy ones of the way that has most.
-fn give(ways: &[Rc<Pool>], count: usize, counter: &Counter) {
+/// Ends `count` connections, less the ones that are ending already: idle ones first, then busy ones of the pool that has most.
+fn give(pools: &[Rc<Pool>], count: usize, counter: &Counter) {
     if count == 0 {
         return;
     }
     let (mut leaving, mut stay) = (0, Vec::new());
-    for pool in ways {
+    for pool in pools {
         let connections = pool.connections.borrow();
         let all = connections.all.len();
         for (_, conn) in &connections.all {
