@@ -43,7 +43,7 @@ use crate::chain::Budget;
 use crate::client::config::Versions;
 use crate::connection::Conn;
 use crate::connection::pipeline::Pipelining;
-use crate::connector::{Route, Way};
+use crate::connector::{Route, RouteKey};
 use crate::pool::context::LoopContext;
 use crate::pool::learnt::{Learnt, learns};
 use crate::pool::loop_pools::LoopPools;
@@ -62,11 +62,11 @@ pub(crate) struct Pool {
     waiting: Queue,
     /// All pools of the origin on this loop.
     origin_pools: Weak<OriginPools>,
-    /// Shared with the pools of other loops, and of other ways to the origin.
+    /// Shared with the pools of other loops, and of other routes to the origin.
     quota: Arc<Quota>,
     /// The pool has asked the quota for a connection in vain.
     wants: Cell<bool>,
-    /// Calls by another way wait for a connection that is idle here.
+    /// Calls of another pool under the cap wait for a connection that is idle here.
     is_asked: Cell<bool>,
     /// Dials under way.
     dialing: Cell<usize>,
@@ -88,21 +88,21 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The pool of the calls that go this way.
+    /// The pool of the calls that have this key.
     pub(crate) fn new(
-        way: Way<'_>,
+        key: RouteKey<'_>,
         context: &Rc<LoopContext>,
         among: &Rc<OriginPools>,
     ) -> Result<Self, Error> {
-        let context = &context.of_pool(way.url.origin());
+        let context = &context.of_pool(key.url.origin());
         let config = context.config();
-        let route = Route::of(way, config)?;
-        let teaches = learns(way.url, way.via, config);
-        let pipelining = config.pipelines.of(way.url.origin())?;
+        let route = Route::of(key, config)?;
+        let teaches = learns(key.url, key.via, config);
+        let pipelining = config.pipelines.of(key.url.origin())?;
         let of_http1 = pipelining.map_or(1, |pipelining| pipelining.depth);
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
-            Versions::Negotiated if teaches => match context.inner().learnt().version_of(way.url.origin()) {
+            Versions::Negotiated if teaches => match context.inner().learnt().version_of(key.url.origin()) {
                 Some(Learnt::Http1) => Some(of_http1),
                 Some(Learnt::Http2) => Some(config.limits.http2.streams),
                 None => None,
@@ -112,10 +112,10 @@ impl Pool {
             Versions::Http2 => Some(config.limits.http2.streams),
         };
         Ok(Self {
-            origin: way.url.origin().into(),
-            host: way.url.authority().into(),
+            origin: key.url.origin().into(),
+            host: key.url.authority().into(),
             origin_pools: Rc::downgrade(among),
-            quota: context.quota_of(way.place(config)),
+            quota: context.quota_of(key.cap_key(config)),
             wants: Cell::new(false),
             is_asked: Cell::new(false),
             route,
@@ -136,11 +136,11 @@ impl Pool {
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        self.is_at(Way::of(request))
+        self.is_at(RouteKey::of(request))
     }
 
-    pub(crate) fn is_at(&self, way: Way<'_>) -> bool {
-        *self.origin == *way.url.origin() && self.route.serves(way)
+    pub(crate) fn is_at(&self, key: RouteKey<'_>) -> bool {
+        *self.origin == *key.url.origin() && self.route.serves(key)
     }
 
     pub(crate) fn address(&self) -> &Address {

@@ -17,7 +17,7 @@ pub(crate) use self::health::Health;
 use crate::Error;
 use crate::balancer::balance::Balance;
 use crate::call::job::Job;
-use crate::connector::Way;
+use crate::connector::RouteKey;
 use crate::metrics::address_counters::AddressCounters;
 use crate::pool::loop_pools::LoopPools;
 use crate::pool::{Pool, over_tls};
@@ -178,7 +178,7 @@ impl Balancer {
         if let Some(local) = self.local.upgrade() {
             let of_gone = gone.iter().filter_map(|backend| backend.pool());
             // So is the pool that served before the first addresses were known.
-            let before = local.find_pool(Way::to(&self.url, None));
+            let before = local.find_pool(RouteKey::to(&self.url, None));
             let replaced: Vec<_> = of_gone.chain(before).collect();
             if !replaced.is_empty() {
                 local.replace(&replaced);

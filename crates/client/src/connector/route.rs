@@ -1,4 +1,4 @@
-//! The way of a pool's connections to its origin, and what it means for the requests.
+//! How a pool's connections reach its origin, and what that means for the requests.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,9 +17,9 @@ use crate::client::config::{Config, Versions};
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
 
-/// Where calls go that share a pool: the origin of a URL, and how it is reached.
+/// What two calls have in common that share a pool: the origin of their URLs, and how it is reached.
 #[derive(Clone, Copy)]
-pub(crate) struct Way<'a> {
+pub(crate) struct RouteKey<'a> {
     pub(crate) url: &'a Url,
     pub(crate) via: Option<&'a Address>,
     proxy: &'a ProxyOfCall,
@@ -27,7 +27,7 @@ pub(crate) struct Way<'a> {
     upgrade: bool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> RouteKey<'a> {
     pub(crate) fn of(request: &'a CallRequest) -> Self {
         let CallRequest { url, options, upgrade, .. } = request;
         // A wire that a call names is taken as it is.
@@ -35,15 +35,15 @@ impl<'a> Way<'a> {
         Self { url, via: options.via.as_ref(), proxy, upgrade: *upgrade }
     }
 
-    /// The way of calls without options.
+    /// The key of calls without options, except for the wire.
     pub(crate) fn to(url: &'a Url, via: Option<&'a Address>) -> Self {
         Self { url, via, proxy: &OF_CLIENT, upgrade: false }
     }
 
-    /// Whose connections count with those of this way.
-    pub(crate) fn place(self, config: &Config) -> Place {
+    /// Under which cap the connections count.
+    pub(crate) fn cap_key(self, config: &Config) -> CapKey {
         let origin = self.url.origin();
-        Place { origin: origin.into(), address: self.via.filter(|_| config.balances.has(origin)).cloned() }
+        CapKey { origin: origin.into(), address: self.via.filter(|_| config.balances.has(origin)).cloned() }
     }
 
     /// Whether the client itself finds the addresses of the origin. A proxy does so elsewhere, and so may a connector of the user's.
@@ -57,7 +57,7 @@ impl<'a> Way<'a> {
         config.network.connector.as_ref().filter(|_| is_asked)
     }
 
-    /// The proxy on the way.
+    /// The proxy that the connections go through.
     fn proxy(self, config: &Config) -> Result<Option<Proxy>, Error> {
         match self.proxy {
             _ if self.via.is_some() => Ok(None),
@@ -86,10 +86,10 @@ impl<'a> Way<'a> {
 
 static OF_CLIENT: ProxyOfCall = ProxyOfCall::OfClient;
 
-/// What connections are counted together for: an origin, by whatever way they lead there. Each address of a
-/// [`Balance`](crate::Balance) is one of its own.
+/// Which connections count under one cap: those to an origin, by all routes. Each address of a [`Balance`](crate::Balance) has a cap of
+/// its own.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct CapKey {
     pub(crate) origin: Box<str>,
     pub(crate) address: Option<Address>,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Route {
     calls: Calls,
 }
 
-/// Which calls go a way. A proxy makes a tunnel for an upgrade, and reads the other requests of clear text itself.
+/// Which calls take a route. A proxy makes a tunnel for an upgrade, and reads the other requests of clear text itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     All,
@@ -114,8 +114,8 @@ enum Calls {
 }
 
 impl Route {
-    pub(crate) fn of(way: Way<'_>, config: &Config) -> Result<Self, Error> {
-        let (url, address, proxy) = (way.url, way.address()?, way.proxy(config)?);
+    pub(crate) fn of(key: RouteKey<'_>, config: &Config) -> Result<Self, Error> {
+        let (url, address, proxy) = (key.url, key.address()?, key.proxy(config)?);
         let needs_tls = address.has_tls() || proxy.as_ref().is_some_and(Proxy::is_https);
         let dialer = config.dialer(url.host(), needs_tls)?;
         let target = Target::new(url.host(), url.port(), url.is_https(), address, dialer);
@@ -124,11 +124,11 @@ impl Route {
         let relaying = proxy.as_ref().filter(|proxy| is_plain && !proxy.is_socks());
         let calls = match relaying {
             None => Calls::All,
-            Some(_) if way.upgrade => Calls::Upgrades,
+            Some(_) if key.upgrade => Calls::Upgrades,
             Some(_) => Calls::NoUpgrades,
         };
-        let relay = relaying.filter(|_| !way.upgrade).map(|proxy| Arc::new(Relay::of(proxy)));
-        let connector: Arc<dyn Connector> = match (proxy, way.connector(config)) {
+        let relay = relaying.filter(|_| !key.upgrade).map(|proxy| Arc::new(Relay::of(proxy)));
+        let connector: Arc<dyn Connector> = match (proxy, key.connector(config)) {
             (Some(proxy), _) => {
                 let through = Through::new(proxy).limits(HandshakeLimits::of(&config.limits));
                 Arc::new(if relay.is_some() { through.without_tunnel() } else { through })
@@ -136,17 +136,17 @@ impl Route {
             (None, Some(own)) => Arc::clone(own),
             (None, None) => Arc::new(Direct),
         };
-        Ok(Self { via: way.via.cloned(), proxy: way.proxy.clone(), connector, target, relay, calls })
+        Ok(Self { via: key.via.cloned(), proxy: key.proxy.clone(), connector, target, relay, calls })
     }
 
-    /// Whether it is this way, to the same origin.
-    pub(crate) fn serves(&self, way: Way<'_>) -> bool {
-        self.via.as_ref() == way.via
-            && self.proxy == *way.proxy
+    /// Whether calls with this key take the route. The origin is not compared.
+    pub(crate) fn serves(&self, key: RouteKey<'_>) -> bool {
+        self.via.as_ref() == key.via
+            && self.proxy == *key.proxy
             && match self.calls {
                 Calls::All => true,
-                Calls::Upgrades => way.upgrade,
-                Calls::NoUpgrades => !way.upgrade,
+                Calls::Upgrades => key.upgrade,
+                Calls::NoUpgrades => !key.upgrade,
             }
     }
 

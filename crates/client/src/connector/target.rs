@@ -4,7 +4,7 @@ use anywire_wire::{Address, Connection, DialError, DialOptions, Dialer};
 
 use crate::proxy::Proxy;
 
-/// Where a connection is to lead, and how it is dialled: the origin of a URL, or a proxy on the way.
+/// Where a connection is to lead, and how it is dialled: the origin of a URL, or a proxy before it.
 #[derive(Debug, Clone)]
 pub struct Target {
     host: Box<str>,
@@ -87,7 +87,7 @@ impl Target {
         Ok(found.iter().map(|address| address.ip().to_string()).collect())
     }
 
-    /// The proxy on the way to this target.
+    /// The proxy through which this target is reached.
     pub(crate) fn of_proxy(&self, proxy: &Proxy) -> Self {
         let options = DialOptions {
             // The name of the client's options is for origins, and so are the protocols.

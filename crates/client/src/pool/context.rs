@@ -14,7 +14,7 @@ use crate::Limits;
 use crate::client::config::Config;
 use crate::client::inner::Inner;
 use crate::connection::h1::{Exchange, Slot};
-use crate::connector::Place;
+use crate::connector::CapKey;
 use crate::metrics::counters::Cells;
 use crate::metrics::latencies::PhaseCells;
 use crate::pool::quota::Quota;
@@ -164,10 +164,10 @@ impl LoopContext {
         Arc::ptr_eq(&self.inner().config_of(origin), &self.config)
     }
 
-    /// The quota of a place, which the loops of the client share.
-    pub(crate) fn quota_of(&self, place: Place) -> Arc<Quota> {
+    /// The quota of a key, which the loops of the client share.
+    pub(crate) fn quota_of(&self, key: CapKey) -> Arc<Quota> {
         let cap = |origin: &str| self.inner().config_of(origin).limits.connections_per_origin;
-        self.inner().quotas().of(place, self.loops, cap)
+        self.inner().quotas().of(key, self.loops, cap)
     }
 
     pub(crate) fn client_ref(&self) -> &Arc<LoopRef> {

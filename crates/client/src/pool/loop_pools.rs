@@ -19,7 +19,7 @@ use crate::call::callers;
 use crate::call::job::Job;
 use crate::call::request::CallRequest;
 use crate::client::inner::Inner;
-use crate::connector::Way;
+use crate::connector::RouteKey;
 use crate::metrics::address_counters::AddressCounters;
 use crate::observe::Seen;
 use crate::pool::Pool;
@@ -167,15 +167,15 @@ impl LoopPools {
     /// Whether it has a pool for this call.
     pub(crate) fn has_pool(&self, request: &CallRequest) -> bool {
         let is_recent = || self.recent.borrow().as_ref().is_some_and(|pool| pool.serves(request));
-        is_recent() || self.find_pool(Way::of(request)).is_some()
+        is_recent() || self.find_pool(RouteKey::of(request)).is_some()
     }
 
     fn pool_for(self: &Rc<Self>, request: &CallRequest) -> Result<Rc<Pool>, Error> {
-        let way = Way::of(request);
+        let key = RouteKey::of(request);
         // A proxy finds the address itself.
         if request.options.via.is_none()
             && let Some(balancer) = self.balancer_of(&request.url)?
-            && way.is_direct(&self.inner().config_for(request))
+            && key.is_direct(&self.inner().config_for(request))
         {
             // It is not the recent one: the next call may go to another address.
             return match balancer.choose(precise()) {
@@ -183,10 +183,10 @@ impl LoopPools {
                     backend.member().count_call();
                     self.pool_of(&backend, &request.url)
                 }
-                None => self.pool_at(way),
+                None => self.pool_at(key),
             };
         }
-        let pool = self.pool_at(way)?;
+        let pool = self.pool_at(key)?;
         self.recent.replace(Some(Rc::clone(&pool)));
         Ok(pool)
     }
@@ -206,7 +206,7 @@ impl LoopPools {
             None => Vec::new(),
         };
         if backends.is_empty() {
-            return Ok(vec![self.pool_at(Way::to(url, None))?]);
+            return Ok(vec![self.pool_at(RouteKey::to(url, None))?]);
         }
         backends.iter().map(|backend| self.pool_of(backend, url)).collect()
     }
@@ -235,15 +235,15 @@ impl LoopPools {
         if let Some(pool) = backend.pool() {
             return Ok(pool);
         }
-        let pool = self.pool_at(Way::to(url, Some(backend.address())))?;
+        let pool = self.pool_at(RouteKey::to(url, Some(backend.address())))?;
         pool.join(backend.member());
         backend.set_pool(&pool);
         Ok(pool)
     }
 
-    pub(crate) fn find_pool(&self, way: Way<'_>) -> Option<Rc<Pool>> {
+    pub(crate) fn find_pool(&self, key: RouteKey<'_>) -> Option<Rc<Pool>> {
         let origins = self.origins.borrow();
-        origins.get(way.url.origin())?.find(|pool| self.is_in_use(pool) && pool.is_at(way))
+        origins.get(key.url.origin())?.find(|pool| self.is_in_use(pool) && pool.is_at(key))
     }
 
     /// What there is of an origin, or something new, which [`keep`](Self::keep) makes known.
@@ -264,14 +264,14 @@ impl LoopPools {
         self.retired.get() || !pool.is_retired()
     }
 
-    fn pool_at(&self, way: Way<'_>) -> Result<Rc<Pool>, Error> {
-        let origin = way.url.origin();
-        let pool = match self.find_pool(way) {
+    fn pool_at(&self, key: RouteKey<'_>) -> Result<Rc<Pool>, Error> {
+        let origin = key.url.origin();
+        let pool = match self.find_pool(key) {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
                 let pools = self.origin(origin);
-                let pool = Rc::new(Pool::new(way, &self.context, &pools)?);
+                let pool = Rc::new(Pool::new(key, &self.context, &pools)?);
                 if self.retired.get() {
                     pool.retire();
                 }

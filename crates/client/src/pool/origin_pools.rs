@@ -1,4 +1,4 @@
-//! What a loop has of one origin: a pool for each way to it, and the balancer of its addresses.
+//! The pools of one origin on a loop, one for each route, and the balancer of its addresses.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::pool::{Pool, share_out};
 #[derive(Default)]
 pub(crate) struct OriginPools {
     pools: RefCell<Vec<Rc<Pool>>>,
-    /// Of all its pools, whichever way and address each has.
+    /// Of all its pools, whichever route and address each has.
     budget: Rc<Budget>,
     /// If it has several addresses.
     balancer: RefCell<Option<Rc<Balancer>>>,

@@ -1,4 +1,4 @@
-//! The connections of all loops of a client to one place: as many as the cap allows in sum, whichever loops have them.
+//! The connections of all loops of a client under one cap: no more than that in sum, whichever loops have them.
 //!
 //! Each loop has a share of the cap. What the others do not use is lent to it, until one of them is short of its share.
 //! Looked at for dials and for connections that end, and for no call.
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::Limits;
-use crate::connector::Place;
+use crate::connector::CapKey;
 use crate::pool::context::LoopContext;
 
-/// The connections to one place.
+/// The connections under one cap.
 #[derive(Debug)]
 pub(crate) struct Quota {
     state: Mutex<State>,
@@ -182,29 +182,29 @@ impl Drop for Permit {
     }
 }
 
-/// The quotas of a client, by place.
+/// The quotas of a client.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(Mutex<HashMap<Place, Weak<Quota>>>);
+pub(crate) struct Quotas(Mutex<HashMap<CapKey, Weak<Quota>>>);
 
 impl Quotas {
-    /// The one of a place, which all its pools share. The `cap` is asked for under the lock: a pool that is made with options which
+    /// The quota of a key, which all its pools share. The `cap` is asked for under the lock: a pool that is made with options which
     /// another thread has replaced meanwhile does not bring their cap back.
-    pub(crate) fn of(&self, place: Place, loops: usize, cap: impl FnOnce(&str) -> usize) -> Arc<Quota> {
+    pub(crate) fn of(&self, key: CapKey, loops: usize, cap: impl FnOnce(&str) -> usize) -> Arc<Quota> {
         let mut quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(quota) = quotas.get(&place).and_then(Weak::upgrade) {
+        if let Some(quota) = quotas.get(&key).and_then(Weak::upgrade) {
             return quota;
         }
         quotas.retain(|_, quota| quota.strong_count() > 0);
-        let quota = Arc::new(Quota::new(cap(&place.origin), loops));
-        quotas.insert(place, Arc::downgrade(&quota));
+        let quota = Arc::new(Quota::new(cap(&key.origin), loops));
+        quotas.insert(key, Arc::downgrade(&quota));
         quota
     }
 
-    /// Changes how many there may be to all places of an origin. The `cap` is asked for under the lock, as above.
+    /// Changes the cap of an origin, and of each of its addresses. The `cap` is asked for under the lock, as above.
     pub(crate) fn set_cap(&self, origin: &str, cap: impl FnOnce() -> usize) {
         let quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cap = cap();
-        for (_, quota) in quotas.iter().filter(|(place, _)| *place.origin == *origin) {
+        for (_, quota) in quotas.iter().filter(|(key, _)| *key.origin == *origin) {
             quota.upgrade().into_iter().for_each(|quota| quota.set_cap(cap));
         }
     }
@@ -251,10 +251,10 @@ mod tests {
     /// The options of the pool were read before another thread has replaced them.
     #[test]
     fn a_pool_that_is_made_late_brings_no_old_cap_back() {
-        let (quotas, place) = (Quotas::default(), || Place { origin: "http://a".into(), address: None });
-        let first = quotas.of(place(), 1, |_| 64);
+        let (quotas, key) = (Quotas::default(), || CapKey { origin: "http://a".into(), address: None });
+        let first = quotas.of(key(), 1, |_| 64);
         quotas.set_cap("http://a", || 4);
-        let second = quotas.of(place(), 1, |_| 64);
+        let second = quotas.of(key(), 1, |_| 64);
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(second.lock().cap, 4);
     }
