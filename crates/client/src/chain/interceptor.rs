@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Calling, Hopping, follow, repeat, send};
+use super::run::{Calling, Hopping, follow, repeat, send};
 use crate::call::attempt::Reply;
 use crate::call::request::{CallRequest, Contained};
 use crate::client::handle::ClientRef;
