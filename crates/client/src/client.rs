@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod by_origin;
 pub(crate) mod config;
+mod connect_ahead;
 pub(crate) mod handle;
 pub(crate) mod inner;
 pub(crate) mod limits;

@@ -18,6 +18,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod download;
+pub(crate) mod event;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod io;
@@ -39,10 +40,12 @@ use std::time::Instant;
 use anywire_loops::clock::precise;
 use anywire_wire::{Connection, Negotiated};
 
-use crate::call::job::{Event, Job, Outcome, drop_caught};
+use crate::call::job::{Job, Outcome};
+use crate::connection::event::Event;
 use crate::connection::io::Io;
 use crate::connection::pipeline::Pipelining;
 use crate::connection::session::Session;
+use crate::contained::drop_caught;
 use crate::observe::{Closed, Connected};
 use crate::pool::Listed;
 use crate::pool::context::LoopContext;

@@ -69,6 +69,7 @@ mod client;
 pub mod codec;
 mod connection;
 pub mod connector;
+mod contained;
 #[cfg(feature = "cookies")]
 pub mod cookies;
 mod error;

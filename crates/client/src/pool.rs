@@ -5,7 +5,6 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-pub(crate) mod connect_ahead;
 mod connections;
 pub(crate) mod context;
 mod counted;

@@ -17,9 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use crate::contained::drop_caught;
 use anywire_loops::deadline::Deadline;
-
-use crate::call::job::drop_caught;
 
 /// The calls of one thread whose responses have come.
 #[derive(Debug, Default)]

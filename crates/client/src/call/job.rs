@@ -1,8 +1,5 @@
 //! A submitted call: its request with its deadlines and its caller.
 
-use std::any::Any;
-use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +13,7 @@ use crate::call::attempt::{Reply, Unanswered};
 use crate::call::request::CallRequest;
 use crate::call::response::StreamState;
 use crate::client::inner::Inner;
+use crate::contained::drop_caught;
 use crate::observe::Seen;
 use crate::pool::context::LoopContext;
 
@@ -169,35 +167,6 @@ impl Outcome {
     }
 }
 
-/// What a connection has to tell its pool.
-pub(crate) enum Event {
-    /// It goes on, with as many slots as it says now. A call may have ended.
-    Open(Outcome),
-    /// It is over, and the last call on it.
-    Over(Outcome),
-    /// It was idle, and the peer closed it or sent bytes that no request asked for.
-    Evicted,
-}
-
 /// How often a call is sent again that was refused before it was processed. A peer that refuses for ever would otherwise
 /// keep it going until its total deadline.
 pub(crate) const REFUSALS_MAX: u8 = 32;
-
-/// What a panic of the caller's code has said.
-#[cold]
-pub(crate) fn text_of_panic(payload: Box<dyn Any + Send>) -> String {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text =
-        text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)").to_owned();
-    drop_caught(payload);
-    text
-}
-
-/// Drops a value of the caller's. A panic of its destructor ends here.
-#[cold]
-pub(crate) fn drop_caught<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // The destructor of a payload may panic as well.
-        let _ = ManuallyDrop::new(payload);
-    }
-}

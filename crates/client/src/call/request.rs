@@ -14,9 +14,9 @@ use anywire_wire::Address;
 use bytes::Bytes;
 use http::Extensions;
 
-use crate::call::job::{drop_caught, text_of_panic};
 use crate::chain::{Redirects, Retries};
 use crate::client::config::Config;
+use crate::contained::{drop_caught, text_of_panic};
 use crate::proxy::{ProxyOfCall, Relay};
 use crate::trace::InterimHook;
 use crate::{Error, Response, Trace};

@@ -9,7 +9,8 @@ use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::call::job::{Event, Outcome};
+use crate::call::job::Outcome;
+use crate::connection::event::Event;
 use crate::pool::context::LoopContext;
 
 /// What a session is given with each turn.

@@ -4,11 +4,13 @@ use std::task::{Context, Poll, Waker};
 
 use anywire_wire::Connection;
 
-use crate::call::job::{Event, Job, Outcome, drop_caught};
+use crate::call::job::{Job, Outcome};
 use crate::connection::budget::poll_truly;
+use crate::connection::event::Event;
 use crate::connection::io::Io;
 use crate::connection::pipeline::{self, Pipelining};
 use crate::connection::{h1, h2};
+use crate::contained::drop_caught;
 use crate::pool::context::LoopContext;
 
 /// The protocol that a connection speaks, and the calls that it carries.

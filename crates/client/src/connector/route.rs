@@ -11,9 +11,9 @@ use anywire_wire::{Address, Connection, DialError};
 
 use super::{ConnectError, Connector, Direct, Target};
 use crate::Error;
-use crate::call::job::{drop_caught, text_of_panic};
 use crate::call::request::CallRequest;
 use crate::client::config::{Config, Versions};
+use crate::contained::{drop_caught, text_of_panic};
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
 

@@ -11,7 +11,7 @@ use anywire_http::StatusCode;
 use anywire_wire::{Address, DialLog};
 
 use super::{Acquired, Begun, Closed, Connected, Dialed, Ended, Observer};
-use crate::call::job::drop_caught;
+use crate::contained::drop_caught;
 use crate::metrics::counters::Cells;
 
 /// The observers of a client.

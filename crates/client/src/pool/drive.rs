@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::Pool;
-use crate::call::job::Event;
 use crate::connection::Conn;
+use crate::connection::event::Event;
 
 /// The task of a connection. However it ends, the connection is closed.
 pub(super) struct Drive {

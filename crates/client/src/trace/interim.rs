@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anywire_http::ResponseHead;
 
 use crate::Call;
-use crate::call::job::drop_caught;
+use crate::contained::drop_caught;
 
 /// A function of the caller's that is told of each interim response.
 #[derive(Clone)]

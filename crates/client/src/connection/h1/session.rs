@@ -7,7 +7,8 @@ use anywire_loops::clock::precise;
 use bytes::Bytes;
 
 use super::exchange::{End, Exchange};
-use crate::call::job::{Event, Job, Outcome};
+use crate::call::job::{Job, Outcome};
+use crate::connection::event::Event;
 use crate::connection::io::Io;
 use crate::connection::tunnel::{Tunnel, tunnel};
 use crate::pool::context::LoopContext;

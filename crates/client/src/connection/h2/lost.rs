@@ -9,9 +9,10 @@ use slab::Slab;
 
 use super::session::Session;
 use super::stream::Stream;
-use crate::call::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
+use crate::call::job::{Job, Outcome, REFUSALS_MAX};
 use crate::connection::download::Download;
 use crate::connection::session::Life;
+use crate::contained::drop_caught;
 use crate::pool::context::LoopContext;
 use crate::{Error, Phase};
 

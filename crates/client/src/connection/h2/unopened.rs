@@ -9,10 +9,11 @@ use anywire_loops::clock::precise;
 
 use super::session::Session;
 use crate::Error;
-use crate::call::job::{Job, Outcome, drop_caught};
+use crate::call::job::{Job, Outcome};
 use crate::connection::budget::poll_truly;
 use crate::connection::download::Download;
 use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
+use crate::contained::drop_caught;
 use crate::pool::context::LoopContext;
 
 /// A call that waits for the server's settings.

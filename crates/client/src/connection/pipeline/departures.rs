@@ -9,8 +9,9 @@ use tokio::sync::oneshot;
 
 use super::line::Stands;
 use super::session::{Piped, Session};
-use crate::call::job::{Outcome, drop_caught};
+use crate::call::job::Outcome;
 use crate::connection::session::Life;
+use crate::contained::drop_caught;
 
 /// Woken from any thread, once for all of them.
 #[derive(Debug, Default)]

@@ -5,8 +5,9 @@ use std::task::Context;
 
 use super::line::{Broken, Rest};
 use super::session::{Piped, Session};
-use crate::call::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
+use crate::call::job::{Job, Outcome, REFUSALS_MAX};
 use crate::connection::session::Life;
+use crate::contained::drop_caught;
 use crate::pool::context::LoopContext;
 use crate::{Error, Phase};
 

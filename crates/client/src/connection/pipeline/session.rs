@@ -17,14 +17,16 @@ use super::Pipelining;
 use super::departures::Departures;
 use super::line::Line;
 use crate::Error;
-use crate::call::job::{Event, Job, Outcome, drop_caught};
+use crate::call::job::{Job, Outcome};
 use crate::connection::budget::poll_truly;
 use crate::connection::download::Download;
+use crate::connection::event::Event;
 use crate::connection::h1::{self, Upload};
 use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::turn::turn;
 use crate::connection::watchdog::Watchdog;
+use crate::contained::drop_caught;
 use crate::pool::context::LoopContext;
 
 /// HTTP/1 on a connection that calls share.
