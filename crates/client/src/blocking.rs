@@ -155,7 +155,7 @@ impl Response {
     /// The next bytes of the body; `None` at its end.
     ///
     /// # Errors
-    /// Those of [`crate::Response::chunk`].
+    /// As of [`crate::Response::chunk`].
     pub fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         match std::mem::take(&mut self.rest) {
             rest if rest.is_empty() => wait(self.response.chunk()),
@@ -166,7 +166,7 @@ impl Response {
     /// The body in one piece.
     ///
     /// # Errors
-    /// Those of [`crate::Response::bytes`].
+    /// As of [`crate::Response::bytes`].
     pub fn bytes(self) -> Result<Bytes, Error> {
         wait(self.response.bytes())
     }
@@ -174,7 +174,7 @@ impl Response {
     /// The body as text.
     ///
     /// # Errors
-    /// Those of [`crate::Response::text`].
+    /// As of [`crate::Response::text`].
     pub fn text(self) -> Result<String, Error> {
         wait(self.response.text())
     }
@@ -182,7 +182,7 @@ impl Response {
     /// The body read as JSON.
     ///
     /// # Errors
-    /// Those of [`crate::Response::json`].
+    /// As of [`crate::Response::json`].
     pub fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
         wait(self.response.json())
     }

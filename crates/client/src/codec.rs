@@ -134,7 +134,7 @@ impl Codecs {
         self
     }
 
-    /// Those of a client that has no others.
+    /// The codecs of a client that was given none.
     fn usual() -> &'static Self {
         static USUAL: LazyLock<Codecs> = LazyLock::new(|| Codecs::new().json().text().form().bytes());
         &USUAL

@@ -112,7 +112,7 @@ impl CookieJar {
         self.header_beside(url, "", now)
     }
 
-    /// The same behind a field that is there already, whose pairs take the place of cookies of the same name.
+    /// The value of the field if a request has one already, whose pairs take the place of cookies with their names.
     pub fn header_beside(&self, url: &Url, own: &str, now: SystemTime) -> Option<String> {
         self.lock().header(url, own, now)
     }

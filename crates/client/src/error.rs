@@ -401,7 +401,7 @@ pub enum Error {
     Unreadable {
         /// The URL that was called.
         url: String,
-        /// The status of the response. One of an error often explains why the body is another one.
+        /// The status of the response. An error status often explains why the body has another format.
         status: StatusCode,
         /// Its `content-type`.
         content_type: String,
@@ -448,7 +448,7 @@ pub enum Error {
     JsonResponse {
         /// The URL that was called.
         url: String,
-        /// The status of the response. One of an error often explains why the body is not the expected JSON.
+        /// The status of the response. An error status often explains why the body is not the expected JSON.
         status: StatusCode,
         /// Where it differs.
         source: serde_json::Error,

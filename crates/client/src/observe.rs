@@ -87,7 +87,7 @@ pub trait Observer: Send + Sync + 'static {
         let _ = dialed;
     }
 
-    /// A connection that was made is closed. One that has left HTTP is told of when what it speaks then has ended.
+    /// A connection that was made is closed. If it has left HTTP, that is when the other protocol has ended.
     fn closed(&self, closed: &Closed<'_>) {
         let _ = closed;
     }

@@ -336,7 +336,7 @@ impl Pool {
     }
 }
 
-/// The same place with TLS, for a URL whose scheme is `https`.
+/// The address with TLS, for a URL whose scheme is `https`.
 pub(crate) fn over_tls(address: &Address) -> Result<Address, Error> {
     address.with_tls().ok_or_else(|| Error::NoTls { address: address.clone() })
 }

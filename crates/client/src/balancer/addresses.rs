@@ -49,7 +49,7 @@ impl Balancer {
         for (priority, group) in balance.groups.iter().enumerate() {
             for address in group {
                 let address = if url.is_https() { over_tls(address)? } else { address.clone() };
-                // One that is named twice has one pool, which can tell of one health alone.
+                // An address that is named twice has one pool, which can tell of one health alone.
                 if !addresses.iter().any(|(known, _)| *known == address) {
                     addresses.push((address, priority));
                 }
@@ -143,7 +143,7 @@ impl Balancer {
             if self.url.is_https() { over_tls(&address).ok() } else { Some(address) }
         });
         let found: Vec<Address> = found.collect();
-        // Those that are named stay, whatever the name has.
+        // Addresses that the user has named stay, whatever the resolver finds.
         let stays = |backend: &Rc<Backend>| backend.priority > 0 || found.contains(&backend.address);
         let (kept, gone): (Vec<_>, Vec<_>) = self.backends.take().into_iter().partition(stays);
         let mut backends = kept;

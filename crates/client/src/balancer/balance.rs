@@ -69,8 +69,8 @@ impl Balance {
         Self::new().or_else(addresses)
     }
 
-    /// All addresses that the host of the URL has, as they change. Those that are new get calls as they become known, and those that are
-    /// gone get none. Until the first ones are known, calls go the way that they go without this.
+    /// All addresses that the host of the URL has, as they change. New addresses get calls as they become known, and addresses that are
+    /// gone get none. Until the first ones are known, calls go where they would without a balance.
     ///
     /// Not for a host whose addresses are one machine with IPv4 and IPv6: it would get connections by both.
     pub fn over_name() -> Self {

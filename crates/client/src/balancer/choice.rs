@@ -32,7 +32,7 @@ impl Chooser {
         Self { rule, turn: Cell::new(seed as usize), random: Cell::new(seed | 1) }
     }
 
-    /// One of them, or none if there is none. If all are out, any of them may be chosen.
+    /// An address, or none if there is none. If all are out, any of them may be chosen.
     pub(super) fn choose<'a, C: Choosable>(&self, all: &'a [C], now: Instant) -> Option<&'a C> {
         let healthy = |one: &C| !one.health().is_out(now);
         let priority = all.iter().filter(|one| healthy(one)).map(C::priority).min();
@@ -43,7 +43,7 @@ impl Chooser {
             (0, _) => None,
             (1, _) => nth(0),
             (_, Rule::RoundRobin) => {
-                // One that comes back slowly is passed over now and then, but not for ever.
+                // An address that comes back slowly is passed over now and then, but not for ever.
                 let next = |_| {
                     let turn = self.turn.get();
                     self.turn.set(turn.wrapping_add(1));

@@ -68,7 +68,7 @@ impl Health {
         let times = 1 << self.ejections.get().min(DOUBLED_MAX);
         self.out_until.set(Some(clock::after(now, self.options.eject_for.saturating_mul(times))));
         self.ejections.update(|ejections| ejections.saturating_add(1));
-        // One more failure when it comes back is enough.
+        // A single failure when it comes back is enough.
         self.failures.set(self.options.eject_after - 1);
         true
     }

@@ -70,7 +70,7 @@ impl Caller {
         Some(Arc::new(Self { task: task.clone(), batch }))
     }
 
-    /// The same call of another task.
+    /// The call, if another task waits for it now.
     pub(crate) fn of_task(self: &Arc<Self>, task: &Waker) -> Arc<Self> {
         match self.task.will_wake(task) {
             true => Arc::clone(self),

@@ -78,7 +78,7 @@ impl Job {
         }
     }
 
-    /// The same, of which a dial that it has waited for is over.
+    /// Notes that a dial which the call has waited for is over.
     #[inline]
     pub(crate) fn dialed(mut self, log: &DialLog) -> Self {
         if let Some(seen) = self.seen() {

@@ -162,13 +162,13 @@ impl CallRequest {
         }
     }
 
-    /// The same, which tells its body from those that interceptors put in its place.
+    /// Marks the body as the attempt's own, to tell it from bodies that interceptors put in its place.
     pub(crate) fn with_body_of_attempt(mut self: Box<Self>) -> Box<Self> {
         self.body.is_of_attempt = true;
         self
     }
 
-    /// The same for another attempt. `error` is what the call is told if the budget of retries allows none, and `was_sent` whether the peer
+    /// Makes it the request of another attempt. `error` is what the call is told if the budget of retries allows none, and `was_sent` whether the peer
     /// may have acted on an attempt.
     pub(crate) fn as_retry(mut self: Box<Self>, attempts: u32, error: Error, was_sent: bool) -> Box<Self> {
         let spent = Error::Retried { attempts, is_budget_spent: true, was_sent, source: Box::new(error) };
@@ -254,7 +254,7 @@ impl CallRequest {
         &self.extensions
     }
 
-    /// The same, to be changed.
+    /// The [`extensions`](Self::extensions), to be changed.
     pub fn extensions_mut(&mut self) -> &mut Extensions {
         &mut self.extensions
     }
@@ -390,7 +390,7 @@ impl CallRequest {
         self.options.expect_continue.is_some() && !body.is_empty() && self.expects_continue_of(body.length())
     }
 
-    /// The same for a body of this length, which is not empty.
+    /// Whether a body of this length, which is not empty, waits for a 100.
     pub(crate) fn expects_continue_of(&self, length: Option<u64>) -> bool {
         let is_long = |min_bytes| length.map_or(min_bytes < u64::MAX, |length| length >= min_bytes);
         self.options.expect_continue.is_some_and(is_long) && !self.upgrade && !self.headers.contains("expect")
@@ -449,7 +449,7 @@ impl Contained {
         self.is_taken
     }
 
-    /// The same body with these bytes before it.
+    /// The body with these bytes before it.
     pub(crate) fn preceded_by(mut self, bytes: Bytes) -> Self {
         mem::take(&mut self.body).preceded_by(bytes).into()
     }

@@ -62,7 +62,7 @@ pub(crate) enum Source {
 }
 
 impl Response {
-    /// One whose body comes by `source`, or none.
+    /// A response whose body comes by `source`, or none.
     pub(crate) fn new(
         head: ResponseHead,
         body: Body,
@@ -82,7 +82,7 @@ impl Response {
         }
     }
 
-    /// One whose body is here.
+    /// A response whose body is here.
     pub(crate) fn whole(
         request: Box<CallRequest>,
         head: ResponseHead,
@@ -156,7 +156,7 @@ impl Response {
         Self { history: history.into(), ..self }
     }
 
-    /// Reads a small body to its end, so that its connection is free: the response with that body. One that is longer, or not here when
+    /// Reads a small body to its end, so that its connection is free: the response with that body. A body that is longer, or not here when
     /// `late` is ready, is left, and its connection with it.
     pub(crate) async fn drain(mut self, bytes_max: usize, late: impl Future<Output = ()>) -> Option<Self> {
         if let Source::Stream(state) = &self.source {
@@ -175,7 +175,7 @@ impl Response {
         Some(self)
     }
 
-    /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
+    /// The status. No status is an error of the call. A status of 600 to 999 has no class of its own: treat it as 5xx (RFC
     /// 9110 section 15).
     pub fn status(&self) -> StatusCode {
         self.head.status()

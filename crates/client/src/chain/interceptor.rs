@@ -62,7 +62,7 @@ pub(super) struct Findings {
     is_final: bool,
     /// The peer may have acted on it.
     was_sent: bool,
-    /// Requests whose replies have not come. One that an interceptor has dropped may have been sent.
+    /// Requests whose replies have not come. A request that an interceptor has dropped may have been sent.
     under_way: usize,
     /// The body that the attempt began with, which comes in pieces, if nobody has read any of it.
     body: Option<Contained>,
@@ -177,7 +177,7 @@ impl Links {
         self.0.push(Arc::new(link));
     }
 
-    /// Those behind these.
+    /// Adds links behind these.
     pub(crate) fn append(&mut self, mut behind: Self) {
         self.0.append(&mut behind.0);
     }

@@ -239,7 +239,7 @@ fn wait_of(text: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> 
     }
     let until = parse_date(text.as_bytes(), now)?;
     let since = date.and_then(|date| parse_date(date.as_bytes(), now)).unwrap_or(now);
-    // One that has passed is no wait.
+    // An instant that has passed is no wait.
     Some(until.duration_since(since).unwrap_or_default())
 }
 

@@ -49,7 +49,7 @@ fn sign(signer: &Signer, request: &mut CallRequest) -> Result<(), Error> {
     {
         request.headers.append("content-digest", content_digest(body))?;
     }
-    // Those of an earlier attempt.
+    // The signature of an earlier attempt.
     for name in ["signature-input", "signature"] {
         request.headers.remove(name);
     }

@@ -150,7 +150,7 @@ impl ClientBuilder {
         self.names(Names::new(resolver))
     }
 
-    /// The same with other limits, or a cache that clients share.
+    /// A [`resolver`](Self::resolver) with other limits, or with a cache that clients share.
     pub fn names(mut self, names: Names) -> Self {
         self.names = names;
         self

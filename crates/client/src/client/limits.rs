@@ -140,10 +140,10 @@ pub struct Timeouts {
     /// in which the caller asks for none, or other callers leave so much unread that the peer may send none
     /// ([`h2::Limits::connection_window_bytes`]). Default 30 s: slow APIs and long polls take that long.
     pub read: Duration,
-    /// The same between the bytes of a body that says it is a stream (`text/event-stream`, `application/grpc`), if that is
+    /// Longest silence between the bytes of a body that says it is a stream (`text/event-stream`, `application/grpc`), if that is
     /// longer than `read`. Default: no limit, because such a stream may say nothing for as long as nothing happens.
     pub stream: Duration,
-    /// The same between the bytes of a body of unknown length in the response to [`Client::forward`](crate::Client::forward), if that
+    /// Longest silence between the bytes of a body of unknown length in the response to [`Client::forward`](crate::Client::forward), if that
     /// is longer than `read`. Default 5 min, as in Envoy: it may be a stream, and a peer that died is still found.
     pub forwarded: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a

@@ -42,7 +42,7 @@ impl ClientLoops {
 pub(crate) struct ClientLoop {
     pub(crate) handle: LoopHandle,
     pub(crate) cells: Arc<Cells>,
-    /// One of the three below.
+    /// [`NEW`], [`USED`] or [`SHUT_DOWN`].
     state: AtomicU8,
 }
 

@@ -46,7 +46,7 @@ impl WaitsFor {
         }
     }
 
-    /// The same while our own window lets the peer send no body.
+    /// What it waits for while our own window lets the peer send no body.
     pub(crate) fn without_window(self) -> Self {
         match self {
             Self::Body | Self::Either => Self::OthersTake,
@@ -164,7 +164,7 @@ impl Watchdog {
                 job.stream_until
             }
             Download::Streams { .. } => job.stream_until.into_iter().chain([job.total_until]).min(),
-            // No wildcard: whether a new state has this deadline has to be said here. One that is over may be a tunnel that goes on, whose
+            // No wildcard: whether a new state has this deadline has to be said here. A download that is over may be of a tunnel that goes on, whose
             // job has none.
             Download::Awaited
             | Download::Here { .. }

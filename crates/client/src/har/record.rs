@@ -40,7 +40,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// One that has recorded nothing.
+    /// A recorder that has recorded nothing.
     pub fn new() -> Self {
         Self::default()
     }

@@ -126,7 +126,7 @@ fn body(recorded: &format::Response) -> Result<Vec<u8>, DecodeError> {
 }
 
 fn respond(recorded: &format::Response) -> Response {
-    // Those that are none were refused when they were read.
+    // A body that cannot be decoded was refused when the recording was read.
     let body = body(recorded).unwrap_or_default();
     let mut headers = Headers::new();
     for field in &recorded.headers {

@@ -92,7 +92,7 @@ pub(crate) struct Latencies {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The one that had a pool last at the end.
+    /// Origins, the one whose pool was made last at the end.
     order: VecDeque<Box<str>>,
     /// By loop, since each has one writer.
     by_origin: BTreeMap<Box<str>, Vec<(usize, Arc<PhaseCells>)>>,
@@ -103,7 +103,7 @@ impl Latencies {
         Self { known: Mutex::default(), origins_max }
     }
 
-    /// Those of an origin on one of the loops.
+    /// The cells of an origin on one of the loops.
     pub(crate) fn of(&self, origin: &str, index: usize) -> Arc<PhaseCells> {
         let known = &mut *self.lock();
         if known.by_origin.contains_key(origin) {

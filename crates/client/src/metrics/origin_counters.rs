@@ -19,10 +19,10 @@ pub struct OriginCounters {
     pub dialing: usize,
     /// Calls that wait for a connection now.
     pub waiting: usize,
-    /// Attempts of calls that reached a pool. One that moves on to another address of a [`Balance`](crate::Balance) counts at each; one that
+    /// Attempts of calls that reached a pool. An attempt that moves on to another address of a [`Balance`](crate::Balance) counts at each; an attempt that
     /// goes out once more at the same address ([`Counters::resent`](crate::Counters::resent)) counts once.
     pub attempts: u64,
-    /// Those of them that were made by [`Retries`](crate::Retries).
+    /// Attempts among them that were made by [`Retries`](crate::Retries).
     pub retries: u64,
     /// Bytes that came from its peers, as HTTP sees them: without TLS, and without what an upgraded connection carries.
     pub received_bytes: u64,
@@ -101,7 +101,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct Counted {
     counters: OriginCounters,
-    /// The number of its last change. One that goes on failing is not forgotten for the sake of others.
+    /// The number of its last change. An origin that goes on failing is not forgotten for the sake of others.
     changed: u64,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 struct Watched {
     observers: Open,
-    /// Those of its origin on this loop.
+    /// The latencies of its origin on this loop.
     phases: Option<Arc<PhaseCells>>,
     method: Method,
     url: Url,
@@ -224,7 +224,7 @@ impl Watched {
         });
     }
 
-    /// Records the phases that it has been through. Those of the dial that it has waited for are recorded once for all who have.
+    /// Records the phases that it has been through. The phases of the dial that it has waited for are recorded once for all who have.
     fn measure(&self, complete: Option<Instant>) {
         let Some(phases) = &self.phases else { return };
         let spans = [

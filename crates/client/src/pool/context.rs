@@ -34,7 +34,7 @@ pub(crate) struct LoopContext {
     pub(crate) dials: usize,
     /// Of the pool that has this context.
     traffic: Traffic,
-    /// Those of its origin, if the client measures.
+    /// The latencies of its origin, if the client measures.
     phases: Option<Arc<PhaseCells>>,
     shared: Rc<Shared>,
 }
@@ -126,7 +126,7 @@ impl LoopContext {
         }
     }
 
-    /// The same for a pool, with the options of its origin.
+    /// The context of a pool, with the options of its origin.
     pub(crate) fn of_pool(&self, origin: &str) -> Rc<Self> {
         let config = self.inner().config_of(origin);
         let (client, cells) = (Arc::clone(&self.client), Arc::clone(&self.cells));

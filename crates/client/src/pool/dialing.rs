@@ -46,7 +46,7 @@ impl Pool {
         }
     }
 
-    /// Dials until there are so many connections, or as many as there may be: how many there are then. Those that are being dialled
+    /// Dials until there are so many connections, or as many as there may be: how many there are then. Dials under way
     /// count, and calls that come meanwhile take them.
     pub(crate) async fn connect_ahead(self: &Rc<Self>, wanted: usize) -> usize {
         let mut dials = Vec::new();
@@ -58,7 +58,7 @@ impl Pool {
         }
         self.want_no_more();
         for dial in dials {
-            // One that fails is counted, and leaves fewer connections.
+            // A dial that fails is counted, and leaves fewer connections.
             let _ = dial.await;
         }
         self.connections.borrow().all.len()

@@ -130,7 +130,7 @@ impl LoopPools {
         self.accept(job);
     }
 
-    /// The same of a call that has counted, perhaps on another loop.
+    /// Takes a call that was counted before, perhaps by another loop.
     fn accept(self: &Rc<Self>, job: Job) {
         let sent = job.sent;
         if !self.inner().runs(self.index()) {
@@ -259,7 +259,7 @@ impl LoopPools {
         self.origins.borrow().values().cloned().collect()
     }
 
-    /// Whether a pool takes calls. One that was retired alone has given its place to another one.
+    /// Whether a pool takes calls. A pool that was retired, while the loop was not, has been replaced.
     fn is_in_use(&self, pool: &Pool) -> bool {
         self.retired.get() || !pool.is_retired()
     }
@@ -287,7 +287,7 @@ impl LoopPools {
     /// Drops the longest unused pool if there are as many as there may be.
     fn make_room(&self, origin: &str) -> Result<(), Error> {
         let origins = self.inner().config().limits.origins;
-        // Those that only end their last calls have given their places to others.
+        // Pools that only end their last calls have been replaced, and do not count.
         let pools = || self.all_pools().into_iter().filter(|pool| self.is_in_use(pool));
         if pools().count() < origins {
             return Ok(());

@@ -13,7 +13,7 @@ use crate::pool::queue::Offer;
 impl Pool {
     /// Its address is one of several.
     pub(crate) fn join(&self, member: &Rc<Member>) {
-        // One that was made for calls by way of this address may have been there before.
+        // The pool may have been made before, for a call that has named this address by `via`.
         self.member.get_or_init(|| Rc::clone(member));
     }
 

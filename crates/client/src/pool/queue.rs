@@ -16,9 +16,9 @@ use crate::{Error, Phase};
 /// The connection that waiting calls are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// One that was just dialled.
+    /// A connection that was just dialled.
     Fresh,
-    /// One that has carried calls before.
+    /// A connection that has carried calls before.
     Used,
 }
 

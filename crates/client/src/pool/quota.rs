@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(state.owed_by(0), 0, "the free one is for the other");
         assert!(matches!(state.take(0, true), Taken::Refused(_)));
         assert_eq!(state.take(1, true), Taken::OfShare);
-        // One that has its share asks for no more than what is free.
+        // A loop that has its share asks for no more than what is free.
         state.loops = [2, 2].map(|held| Part { held, wants: false }).to_vec();
         assert_eq!(state.take(1, true), Taken::Refused(Vec::new()));
     }

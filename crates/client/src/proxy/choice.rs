@@ -43,7 +43,7 @@ impl Proxies {
         Ok(Self { http: Some(proxy.clone()), https: Some(proxy), ..Self::default() })
     }
 
-    /// Those that the environment names: what a client uses that is told nothing else. It is read once, when the client is built.
+    /// The proxies that the environment names, which are the default of a client. It is read once, when the client is built.
     ///
     /// | variable | means |
     /// | --- | --- |
@@ -85,7 +85,7 @@ impl Proxies {
         })
     }
 
-    /// The same with this proxy for `http` URLs.
+    /// Has this proxy for `http` URLs.
     ///
     /// # Errors
     /// As [`all`](Self::all).
@@ -93,7 +93,7 @@ impl Proxies {
         Ok(Self { http: Some(proxy.to_proxy()?), ..self })
     }
 
-    /// The same with this proxy for `https` URLs.
+    /// Has this proxy for `https` URLs.
     ///
     /// # Errors
     /// As [`all`](Self::all).
@@ -101,7 +101,7 @@ impl Proxies {
         Ok(Self { https: Some(proxy.to_proxy()?), ..self })
     }
 
-    /// The same, and these hosts are reached without a proxy: entries with commas or white space between them, instead of those before.
+    /// Has these hosts reached without a proxy: entries with commas or white space between them, instead of those before.
     ///
     /// | entry | covers |
     /// | --- | --- |
@@ -148,7 +148,7 @@ fn is_loopback(host: &str) -> bool {
 /// What a call says of proxies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum ProxyOfCall {
-    /// Those of its client.
+    /// The proxies of its client.
     #[default]
     OfClient,
     None,

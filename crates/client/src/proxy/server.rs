@@ -85,14 +85,14 @@ pub(crate) struct Login {
 }
 
 impl Proxy {
-    /// The same proxy for this user, instead of the one in its URL.
+    /// The proxy for this user, instead of the one in its URL.
     #[must_use]
     pub fn basic_auth(self, user: impl Into<String>, password: impl Into<String>) -> Self {
         let login = Login { user: user.into().into(), password: password.into().into() };
         Self::of(Shared { login: Some(login), ..self.into_shared() })
     }
 
-    /// The same proxy, connected to over another wire than TCP, or at another place than its host: `unix:/run/proxy.sock`. If its scheme is
+    /// The proxy, connected to over another wire than TCP, or at another place than its host: `unix:/run/proxy.sock`. If its scheme is
     /// `https`, TLS is spoken there, and its host has to be proved.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ impl Through {
         Self { proxy, below: Arc::new(Direct), limits: HandshakeLimits::default(), makes_tunnels: true }
     }
 
-    /// The same, and the proxy is reached by another connector.
+    /// Through a proxy that is reached by another connector.
     #[must_use]
     pub fn over(self, below: impl Connector) -> Self {
         Self { below: Arc::new(below), ..self }

@@ -56,7 +56,7 @@ impl Rules {
     /// # Errors
     /// As [`new`](Self::new). Then those in force stay.
     pub fn replace(&self, rules: impl IntoIterator<Item = Rule>) -> Result<(), RulesError> {
-        // One more than allowed is enough to know.
+        // A rule more than allowed is enough to know.
         let rules: Vec<_> = rules.into_iter().take(self.shared.limits.rules.saturating_add(1)).collect();
         let checked = Arc::new(check(&rules, &self.shared.limits)?);
         let before = {

@@ -49,7 +49,7 @@ pub struct When {
     /// All of these hold.
     #[serde(skip_serializing_if = "is_default")]
     pub all: Vec<Self>,
-    /// One of these holds at least, if there are any.
+    /// At least one of these holds, if there are any.
     #[serde(skip_serializing_if = "is_default")]
     pub any: Vec<Self>,
     /// This does not hold.

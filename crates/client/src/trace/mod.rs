@@ -56,7 +56,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// One that has seen nothing yet.
+    /// A trace that has seen nothing yet.
     pub fn new() -> Self {
         Self::default()
     }

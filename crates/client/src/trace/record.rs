@@ -51,7 +51,7 @@ impl Record {
 
     pub(super) fn attempt(&mut self, request: &CallRequest, queued: Instant) {
         self.begun.get_or_insert(queued);
-        // One that went out on a connection which turned out dead has ended here.
+        // An attempt before, on a connection that turned out dead, has ended here.
         self.change(|before| _ = before.ended.get_or_insert(queued));
         self.attempts.push(Attempt {
             method: request.method.clone(),

@@ -52,7 +52,7 @@ pub struct TracedAttempt {
     pub status: Option<StatusCode>,
     /// When the last byte of the body was here, or it failed.
     pub ended: Option<Duration>,
-    /// The same, or until when it was seen.
+    /// As `ended`; while the attempt lasts, until when it was seen.
     pub(super) until: Duration,
     /// The phase in which it failed.
     pub failed_in: Option<Phase>,

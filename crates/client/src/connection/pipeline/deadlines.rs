@@ -25,8 +25,8 @@ impl Calls for Session {
         for stands in self.line.iter_mut() {
             let Piped { job, download, watchdog, .. } = stands.call;
             if let Some(error) = overdue(watchdog, now, download, job, context) {
-                // Those behind it would wait for a response that does not come. That one behind others is late for its response
-                // says nothing of theirs.
+                // Calls behind it would wait for a response that does not come. A call behind others that is late for its own
+                // response says nothing of theirs.
                 is_stuck |= stands.at == 0 || error.phase() == Some(Phase::Write);
                 late.push((stands.at, error));
             }

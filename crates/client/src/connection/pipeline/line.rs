@@ -281,7 +281,7 @@ impl<C> Line<C> {
     fn pop(&mut self, taken: Position) -> Option<C> {
         let front = std::mem::take(&mut self.front);
         let place = self.places.pop_front()?;
-        // One that came before its request was sent whole leaves the peer in the middle of that request.
+        // A response that came before its request was sent whole leaves the peer in the middle of that request.
         self.is_over |= !front.keeps_alive || place.ends_at > taken;
         if let Some(next) = self.places.front() {
             self.decoder.request_method(&next.method);

@@ -53,7 +53,7 @@ impl ClientBuilder {
     /// which come in the same order. Default: none does, because a slow response holds up those behind it, and few servers are
     /// tried with that. HTTP/2 needs none of it.
     ///
-    /// Those that share are [idempotent](crate::CallRequest::is_idempotent) and have a body that is there whole, or none. All others have a
+    /// Calls that share are [idempotent](crate::CallRequest::is_idempotent) and have a body that is there whole, or none. All others have a
     /// connection to themselves, and so have upgrades, bodies that [wait](Self::expect_continue), and
     /// [calls that are told to](Call::without_pipelining). A connection is shared after its first response, if that is of HTTP/1.1 and
     /// lets the connection go on. A call takes an idle connection, else one that has fewer than `depth` requests, else a new one.
@@ -66,7 +66,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The same for one origin, such as `http://shop.internal`, whatever holds for the others. A depth of 1 excepts it.
+    /// [`pipelining`](Self::pipelining) of one origin, such as `http://shop.internal`, whatever holds for the others. A depth of 1 excepts it.
     pub fn pipelining_of(mut self, origin: impl AsRef<str>, pipelining: impl Into<Pipelining>) -> Self {
         self.pipelines.of_some.add(origin.as_ref(), pipelining.into());
         self
