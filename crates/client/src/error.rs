@@ -162,15 +162,16 @@ pub enum Error {
         /// [`Limits::queue_per_origin`](crate::Limits::queue_per_origin).
         queue: usize,
     },
-    /// There are calls in flight to as many origins as the client keeps pools for. A limit; nothing was sent.
+    /// A loop of the client has as many pools as it may, and all of them have calls. An origin with several routes or addresses has a pool for
+    /// each of them. A limit; nothing was sent.
     #[error(
-        "cannot call {origin}: calls to {origins} origins are in flight already{help}",
+        "cannot call {origin}: calls to {origins} origins, or addresses of them, are in flight already{help}",
         help = Advice("raise the limit `origins`")
     )]
     TooManyOrigins {
         /// The origin of the URL.
         origin: String,
-        /// The limit.
+        /// [`Limits::origins`](crate::Limits::origins).
         origins: usize,
     },
     /// A deadline passed. Fault of the peer or the wire, or a limit that is too tight.

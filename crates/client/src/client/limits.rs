@@ -33,8 +33,10 @@ pub struct Limits {
     /// burst does not hit a peer's accept queue all at once, and the waiters also take connections that come free
     /// meanwhile.
     pub dials_per_origin: usize,
-    /// Origins that each loop keeps a pool for. Default 512. A new origin takes the place of the one that is unused
-    /// for longest; if every one has a call in flight, the call is [`TooManyOrigins`](crate::Error::TooManyOrigins).
+    /// Pools that each loop keeps. Default 512. An origin has one as a rule, and another one for each further route that its calls take: each
+    /// [`via`](crate::Call::via), each [proxy of a call](crate::Call::proxy), upgrades through a proxy that relays the other calls, and each
+    /// address of a [`Balance`](crate::Balance). A new pool takes the place of the one that is unused for longest. If all of them have
+    /// calls, the call is [`TooManyOrigins`](crate::Error::TooManyOrigins).
     pub origins: usize,
     /// Interim responses (1xx) before the final one. Default 16: real peers send one or two (100, 103). One more is
     /// [`Interim`](crate::Error::Interim).
