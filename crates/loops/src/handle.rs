@@ -154,6 +154,12 @@ impl LoopHandle {
         self.shared.thread_id
     }
 
+    /// The number of its [`Loops`](crate::Loops) among those that the process has started, from 0. Together with [`id`](Self::id) it names
+    /// one loop of the process.
+    pub fn loops_number(&self) -> u64 {
+        self.shared.group
+    }
+
     /// Whether both are the same loop, not merely loops of the same number.
     pub fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)

@@ -123,6 +123,7 @@ fn host(host: &HostSnapshot) -> Value {
     json!({
         "device": host.device,
         "loop": host.loop_number,
+        "loops": host.loops_number,
         "lladdr": host.mac.to_string(),
         "mtu": host.mtu,
         "addresses": addresses.collect::<Vec<_>>(),

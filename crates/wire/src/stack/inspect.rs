@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// One for each loop that has a device, by device and loop.
+    /// One for each loop that has a device, by device, loops and loop.
     pub hosts: Vec<HostSnapshot>,
     /// Loops that have not answered within two seconds, because something holds them up: the device, and the number of the loop.
     pub silent: Vec<(String, usize)>,
@@ -30,8 +30,10 @@ pub struct Snapshot {
 pub struct HostSnapshot {
     /// The device, as addresses name it.
     pub device: String,
-    /// The number of the loop.
+    /// The number of the loop among its [`Loops`](anywire_loops::Loops).
     pub loop_number: usize,
+    /// The number of these [`Loops`](anywire_loops::Loops) among those of the process.
+    pub loops_number: u64,
     /// The Ethernet address of the host.
     pub mac: Mac,
     /// The longest packet of its device, in bytes.
@@ -87,7 +89,8 @@ pub async fn snapshot(connections_max: usize) -> Snapshot {
             Err(_) => snapshot.silent.push((device, number)),
         }
     }
-    snapshot.hosts.sort_by(|a, b| (&a.device, a.loop_number).cmp(&(&b.device, b.loop_number)));
+    let place = |one: &HostSnapshot| (one.device.clone(), one.loops_number, one.loop_number);
+    snapshot.hosts.sort_by_cached_key(place);
     snapshot
 }
 
@@ -104,7 +107,7 @@ pub(super) fn register(device: &Arc<str>, host: Weak<dyn Inspected>) {
     anywire_loops::local(OfLoop::default).0.borrow_mut().push((Arc::clone(device), host));
     let mut all = all();
     // A host in place of one that has ended is the same loop's.
-    all.retain(|one| one.is_there() && !(one.device == *device && one.on.id() == on.id()));
+    all.retain(|one| one.is_there() && !(one.device == *device && one.on.same_as(&on)));
     all.push(DeviceLoop { device: Arc::clone(device), on });
 }
 
@@ -123,9 +126,10 @@ impl DeviceLoop {
 
     fn ask(self, connections_max: usize) -> (String, usize, anywire_loops::Task<Option<HostSnapshot>>) {
         let (device, number) = (self.device.to_string(), self.on.id().index());
-        let answer = self.on.spawn(move || async move {
+        let on = self.on.clone();
+        let answer = on.spawn(move || async move {
             let host = host(&self.device)?;
-            Some(describe(&self.device, number, &*host, connections_max).await)
+            Some(describe(&self, &*host, connections_max).await)
         });
         (device, number, answer)
     }
@@ -161,7 +165,7 @@ struct OfLoop(RefCell<Vec<Found>>);
 /// A host, and its device.
 type Found = (Arc<str>, Weak<dyn Inspected>);
 
-async fn describe(device: &str, number: usize, host: &dyn Inspected, max: usize) -> HostSnapshot {
+async fn describe(of: &DeviceLoop, host: &dyn Inspected, max: usize) -> HostSnapshot {
     let interface = host.interface();
     let (mut connections, mut omitted, mut next) = (Vec::new(), 0, (max > 0).then_some(0));
     while let Some(from) = next {
@@ -182,8 +186,9 @@ async fn describe(device: &str, number: usize, host: &dyn Inspected, max: usize)
         )
     });
     HostSnapshot {
-        device: device.to_owned(),
-        loop_number: number,
+        device: of.device.to_string(),
+        loop_number: of.on.id().index(),
+        loops_number: of.on.loops_number(),
         mac,
         mtu: interface.capabilities().mtu,
         addresses: interface.own_addresses(),
@@ -280,6 +285,20 @@ mod tests {
         assert_eq!(super::loops(Some("tap:died")).len(), 1);
         die(&one);
         assert!(super::loops(Some("tap:died")).is_empty());
+    }
+
+    /// As of a server and a client of one process.
+    #[test]
+    fn loops_of_the_same_number_are_told_apart() {
+        let all = [(); 2].map(|()| Loops::start(1).expect("a thread"));
+        for loops in &all {
+            let registering =
+                loops.get(0).spawn(|| async { register(&"tap:both".into(), Weak::<DeviceHost>::new()) });
+            registering.wait().expect("no panic");
+        }
+        let found: Vec<_> = loops(Some("tap:both")).into_iter().map(|one| one.on).collect();
+        assert!(found.len() == 2 && !found[0].same_as(&found[1]), "{found:?}");
+        assert_ne!(found[0].loops_number(), found[1].loops_number());
     }
 
     /// The fault would be silence otherwise: the service has begun, and nobody listens.

@@ -160,13 +160,14 @@ impl HostSnapshot {
 }
 
 impl Snapshot {
-    /// All counters as the text that Prometheus scrapes (its format 0.0.4), with the labels `device` and `loop`. Empty without a
-    /// device.
+    /// All counters as the text that Prometheus scrapes (its format 0.0.4), with the labels `device`, `loop` and `loops`: a server and a
+    /// client of one process may each have a loop 0. Empty without a device.
     ///
     /// The type of its content is `text/plain; version=0.0.4`.
     pub fn prometheus(&self) -> String {
         let labels = |host: &HostSnapshot| {
-            [("device", host.device.to_string()), ("loop", host.loop_number.to_string())]
+            let (number, loops) = (host.loop_number.to_string(), host.loops_number.to_string());
+            [("device", host.device.clone()), ("loop", number), ("loops", loops)]
         };
         let mut text = Text::new("");
         let counters: Vec<_> = self.hosts.iter().map(|host| (labels(host), host.counters())).collect();
