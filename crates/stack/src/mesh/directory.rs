@@ -176,7 +176,8 @@ impl Mesh {
         if known.version != Some(version) {
             *known = Known { version: Some(version), services: Arc::clone(&self.directory.lock().services) };
         }
-        known.services.get(&service).cloned()
+        // A service is kept without the zone of its address: there is one link.
+        known.services.get(&SocketAddr::new(service.ip(), service.port())).cloned()
     }
 }
 

@@ -483,7 +483,11 @@ impl Core {
         options: ListenOptions,
     ) -> Result<SocketAddr, ListenError> {
         let id = self.engine.listen(address, options.connections)?;
-        let key = if address.ip().is_unspecified() { any(address.port()) } else { address };
+        // Without the zone, which the addresses of connections do not have either.
+        let key = match address.ip() {
+            ip if ip.is_unspecified() => any(address.port()),
+            ip => SocketAddr::new(ip, address.port()),
+        };
         self.engine.set_backlog(id, options.backlog);
         self.queues.insert(key, AcceptQueue { id, waiting: VecDeque::new(), acceptor: None });
         Ok(key)

@@ -121,6 +121,24 @@ fn a_host_reaches_its_own_services_and_those_of_ipv6() {
     }
 }
 
+/// All hosts are on one link.
+#[test]
+fn an_address_is_the_same_with_a_zone_and_without() {
+    let mesh = Mesh::new(Limits::default());
+    let [zoned, bare]: [SocketAddr; 2] =
+        ["[fe80::2%3]:80", "[fe80::2]:80"].map(|address| address.parse().expect("an address"));
+    let (_service, mut queues) = mesh.listen(zoned, 1, 16).expect("nobody listens there");
+    let queue = queues.remove(0);
+    on_a_host(&mesh, async |host| {
+        let mut listener = host.listen(zoned, &queue).expect("nobody else listens there");
+        for address in [zoned, bare] {
+            let mut stream = host.dial(address).await.expect("it is here");
+            tokio::task::spawn_local(echo(listener.accept().await.expect("it has come")));
+            ask(&mut stream).await;
+        }
+    });
+}
+
 #[test]
 fn who_dials_before_anybody_listens_waits_and_may_write() {
     let mesh = Mesh::new(Limits::default());

@@ -37,6 +37,9 @@ impl<'l> Location<'l> {
             return Err("there is no \"/\" behind the device".to_owned());
         };
         let device = DeviceName::parse(device)?;
+        if address.contains('%') {
+            return Err(format!("{address:?} has a zone: leave it out, because the device says the link"));
+        }
         let address: SocketAddr =
             address.parse().map_err(|_| format!("{address:?} is no IP address and port"))?;
         let ip = address.ip();
@@ -221,6 +224,9 @@ mod tests {
         wrong("tap0/127.0.0.1:80", "127.0.0.1");
         wrong("switch/[ff02::1]:80", "ff02::1");
         wrong("switch/10.255.0.1:80", "who dials");
+        wrong("tap0/[fe80::2%3]:80", "zone");
+        wrong("switch/[fe80::2%3]:80", "zone");
+        wrong("tap0/[fe80::2%eth0]:80", "zone");
     }
 
     #[test]
