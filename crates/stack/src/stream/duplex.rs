@@ -143,7 +143,8 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.shared.send_before_reset(self.id);
         self.shared.with(|core| core.let_go(self.id));
-        self.shared.release();
+        // A connection that was half closed has nothing to send, but a deadline from now on. And the driver may be the last one left.
+        self.shared.wake_driver();
     }
 }
 

@@ -31,6 +31,25 @@ fn half_close_leaves_the_other_direction_open() {
     });
 }
 
+/// Nothing else happens on the network that would wake the driver.
+#[test]
+fn a_half_closed_connection_that_is_dropped_is_given_up_in_time() {
+    run(async || {
+        let network = Network::new();
+        let (client, server) = (network.host(CLIENT), network.host(SERVER));
+        let mut listener = server.listen(address(SERVER, 80), ListenOptions::default()).expect("it is free");
+        let mut calling = client.connect(address(SERVER, 80)).await.expect("it listens");
+        let mut called = listener.accept().await.expect("somebody calls");
+        calling.half_close().expect("an open connection");
+        assert_eq!(called.read(&mut [0; 8]).await.expect("it ends well"), 0);
+        // The FIN is acknowledged.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(calling);
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(client.with_engine(|engine| engine.connections()), 0, "FIN-WAIT-2 lasts for 60 s");
+    });
+}
+
 #[test]
 fn an_abort_is_a_reset_for_reader_and_writer() {
     run(async || {
