@@ -210,12 +210,8 @@ impl Xdp {
                 Ok(Some(InterfaceChange::KernelAddress(address))) => {
                     self.link.note(LinkEvent::KernelHasAddress(address));
                 }
-                Ok(None) => break,
-                Err(_) => {
-                    // The kernel had more to tell than it may keep. The next frame that is sent tells the state.
-                    self.link.set(Link::Up);
-                    break;
-                }
+                // Or the kernel has no memory to say it: the next look asks again.
+                Ok(None) | Err(_) => break,
             }
         }
     }

@@ -57,6 +57,31 @@ fn an_interface_goes_down_up_and_away() {
     drop((claim, device));
 }
 
+/// Some 200 KB of messages for one watch: a host that starts containers, or a loop that was held up.
+#[test]
+fn though_the_kernel_had_more_to_tell_than_it_keeps() {
+    let Some(pair) = Pair::new() else { return };
+    let (mut device, claim) = open(&pair, WantedMode::Any, Options::default());
+    assert_eq!(device.link_event(), None);
+    let mut after_a_flood = |change: &str| {
+        let address = |number| format!("address add 10.9.{}.{}/32 dev lo\n", number / 250, number % 250);
+        let adding: String = (0..2000).map(address).collect();
+        for lines in [&adding, &adding.replace(" add ", " del ")] {
+            pair.ours.ip_batch(lines);
+        }
+        pair.ours.ip(change);
+        // It tells all addresses that the kernel has as well.
+        eventually("an event of the link", || {
+            Some(await_event(&mut device)).filter(|event| !matches!(event, LinkEvent::KernelHasAddress(_)))
+        })
+    };
+    assert_eq!(after_a_flood("link set near down"), LinkEvent::Down);
+    assert_eq!(after_a_flood("link set near up"), LinkEvent::Up);
+    assert_eq!(after_a_flood("link set near down"), LinkEvent::Down, "it was told of another time");
+    assert_eq!(after_a_flood("link del near"), LinkEvent::Gone);
+    drop((claim, device));
+}
+
 /// It always has something to do, or spins. One that sleeps is woken once a second, since nobody tells when a program is detached.
 #[test]
 fn to_a_loop_that_never_sleeps() {

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
 
 use super::NetworkInterface;
 
@@ -20,6 +22,8 @@ pub struct InterfaceWatch {
     heard: Heard,
     /// What was told of the link, and the Ethernet address that the caller knows.
     told: (Option<InterfaceChange>, Option<[u8; 6]>),
+    /// The kernel had more to tell than it may keep.
+    has_missed: bool,
 }
 
 /// What has happened to an interface, or to the kernel that has it.
@@ -57,21 +61,28 @@ impl InterfaceWatch {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR))?;
         let heard = Heard { mac: interface.mac, ..Heard::default() };
-        Ok(Self { socket, index: interface.index, heard, told: (None, interface.mac) })
+        Ok(Self { socket, index: interface.index, heard, told: (None, interface.mac), has_missed: false })
     }
 
     /// The next change since the last call; to be asked until there is none. Of the link and of its Ethernet address the last state
-    /// counts: what they went through in between is left out.
+    /// counts: what they went through in between is left out. If the kernel had more to tell than it may keep, it is asked for their state,
+    /// and tells each address that it has once more.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` if the kernel had more to tell than it may keep: ask for the state anew. No other cause is known.
+    /// `ENOMEM` or `ENOBUFS` if the kernel could not be asked. The next call tries again.
     pub fn change(&mut self) -> io::Result<Option<InterfaceChange>> {
         let mut buffer = [0_u8; BUFFER_BYTES];
         loop {
             match recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {
                 Ok((filled, _)) => self.heard.take_in(&buffer[..filled], self.index),
+                // What it has kept comes first: there is no room for answers before.
+                Err(Errno::AGAIN) if self.has_missed => {
+                    self.ask()?;
+                    self.has_missed = false;
+                }
                 Err(Errno::AGAIN) => break,
+                Err(Errno::NOBUFS) => self.has_missed = true,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -87,6 +98,26 @@ impl InterfaceWatch {
         }
         Ok(heard.addresses.pop_front().map(InterfaceChange::KernelAddress))
     }
+
+    /// Asks for what the lost messages have said. The answers look as they do.
+    fn ask(&self) -> io::Result<()> {
+        // `struct ifinfomsg` and `struct ifaddrmsg`: of this interface, and all of any family.
+        let mut link = [0; 16];
+        link[4..8].copy_from_slice(&self.index.to_ne_bytes());
+        let requests = [
+            (libc::RTM_GETLINK, libc::NLM_F_REQUEST, &link[..]),
+            (libc::RTM_GETADDR, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &[0; 8]),
+        ];
+        for (kind, flags, content) in requests {
+            let mut request = Vec::from((MESSAGE.header_bytes as u32 + content.len() as u32).to_ne_bytes());
+            request.extend_from_slice(&kind.to_ne_bytes());
+            request.extend_from_slice(&(flags as u16).to_ne_bytes());
+            request.extend_from_slice(&[0; 8]);
+            request.extend_from_slice(content);
+            send(&self.socket, &request, SendFlags::empty())?;
+        }
+        Ok(())
+    }
 }
 
 impl AsFd for InterfaceWatch {
@@ -101,6 +132,10 @@ impl Heard {
         for (kind, message) in parts(messages, MESSAGE) {
             match kind {
                 libc::RTM_NEWLINK | libc::RTM_DELLINK => self.take_in_link(kind, message, index),
+                // The answer to a question for an interface that is no more.
+                NLMSG_ERROR if message.starts_with(&(-libc::ENODEV).to_ne_bytes()) => {
+                    self.link = Some(InterfaceChange::Gone);
+                }
                 libc::RTM_NEWADDR => self.addresses.extend(address_in(message)),
                 _ => {}
             }
@@ -172,6 +207,7 @@ const MESSAGE: Layout = Layout { length_bytes: 4, header_bytes: 16 };
 /// The length and the kind.
 const ATTRIBUTE: Layout = Layout { length_bytes: 2, header_bytes: 4 };
 
+const NLMSG_ERROR: u16 = libc::NLMSG_ERROR as u16;
 const RTMGRP_LINK: u32 = 1;
 const RTMGRP_IPV4_IFADDR: u32 = 0x10;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;

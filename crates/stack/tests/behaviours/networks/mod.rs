@@ -3,7 +3,7 @@
 pub(crate) mod frames;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -94,6 +94,16 @@ impl Namespace {
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Runs many commands of `ip`, one a line.
+    pub(crate) fn ip_batch(&self, lines: &str) {
+        let mut ip = self.run(|| {
+            let mut ip = Command::new("ip");
+            ip.args(["-batch", "-"]).stdin(Stdio::piped()).spawn().expect("there is ip")
+        });
+        ip.stdin.take().expect("it is a pipe").write_all(lines.as_bytes()).expect("it reads");
+        assert!(ip.wait().expect("it ends").success());
     }
 
     /// What `ip` prints, with these arguments.
