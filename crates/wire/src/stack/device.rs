@@ -57,8 +57,7 @@ pub(super) fn bind(
     // The service is given up before the device.
     let (lease, guard) = Lease::new((reserved, open));
     let backlog = usize::try_from(options.backlog).unwrap_or(usize::MAX);
-    let service =
-        Arc::new(DeviceService { device, address, own, gateway, mac, polling, backlog, _lease: lease });
+    let service = Arc::new(DeviceService { device, address, own, gateway, mac, polling, backlog, lease });
     let acceptor = |_| {
         let service = Arc::clone(&service);
         Box::new(DeviceAcceptor { service, state: None, ended: None }) as Box<dyn Acceptor>
@@ -134,7 +133,7 @@ struct DeviceService {
     mac: Option<Mac>,
     polling: Option<Polling>,
     backlog: usize,
-    _lease: Lease<(shards::Reservation, OpenDevice)>,
+    lease: Lease<(shards::Reservation, OpenDevice)>,
 }
 
 /// Accepts on the loop that polls it, which has a part of the service's connections.
@@ -185,6 +184,8 @@ impl Acceptor for DeviceAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         let state = match self.state.as_ref().and_then(ThreadBound::get) {
             Some(state) => state,
+            // A listener that stops asks once more who waits. It would open the device again.
+            None if self.service.lease.is_given_up() => return Poll::Pending,
             None => {
                 let state = ThreadBound::new(RefCell::new(State::start(&self.service)?));
                 self.state.insert(state).get().ok_or(io::ErrorKind::NotConnected)?

@@ -17,6 +17,11 @@ impl<T> Lease<T> {
         let guard = Guard(Arc::downgrade(&shared));
         (Self(shared), guard)
     }
+
+    /// Whether the listener has given it up: nobody may begin to listen any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
 }
 
 impl<T> Clone for Lease<T> {

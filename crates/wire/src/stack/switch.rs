@@ -43,8 +43,8 @@ pub(super) fn bind(
     let local = service.address();
     let (lease, guard) = Lease::new(service);
     let acceptor = |queue| {
-        let _lease = lease.clone();
-        Box::new(SwitchAcceptor { local, queue, listener: None, ended: None, _lease }) as Box<dyn Acceptor>
+        let lease = lease.clone();
+        Box::new(SwitchAcceptor { local, queue, listener: None, ended: None, lease }) as Box<dyn Acceptor>
     };
     Ok(Bound {
         local: Address::from_wire(wire, location_of(local).to_string()),
@@ -116,13 +116,15 @@ struct SwitchAcceptor {
     listener: Option<ThreadBound<(RefCell<Listener>, Rc<LoopHost>)>>,
     /// Nobody drives the loop's host any more.
     ended: Option<Ended>,
-    _lease: Lease<mesh::Service>,
+    lease: Lease<mesh::Service>,
 }
 
 impl Acceptor for SwitchAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         let (listener, own) = match self.listener.as_ref().and_then(ThreadBound::get) {
             Some(listening) => listening,
+            // A listener that stops asks once more who waits. It would join the mesh again.
+            None if self.lease.is_given_up() => return Poll::Pending,
             None => {
                 let own = LoopHost::get()?;
                 let listener = RefCell::new(own.host.listen(self.local, &self.queue)?);
@@ -167,7 +169,7 @@ mod tests {
             let (service, queues) = MESH.listen(at, 2, 1).expect("nobody listens there");
             let (lease, _guard) = Lease::new(service);
             let [mut ends, mut next] = <[ListenQueue; 2]>::try_from(queues).expect("two").map(|queue| {
-                SwitchAcceptor { local: at, queue, listener: None, ended: None, _lease: lease.clone() }
+                SwitchAcceptor { local: at, queue, listener: None, ended: None, lease: lease.clone() }
             });
             let cx = &mut Context::from_waker(Waker::noop());
             assert!(ends.poll_accept(cx).is_pending(), "nobody has come");
