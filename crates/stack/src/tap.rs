@@ -84,10 +84,12 @@ pub struct Tap {
     counters: DeviceCounters,
     /// What the kernel had dropped before.
     dropped_before: u64,
+    /// No other queue of the device counts that.
+    counts_drops: bool,
     link: LinkState,
     /// The last frame found no room.
     is_full: bool,
-    /// Tells which addresses the kernel is given. None if the system has no descriptor left for it.
+    /// Tells which addresses the kernel is given. None while the system has no descriptor left for it.
     watch: Option<InterfaceWatch>,
     /// Asks it, though the owner never sleeps.
     housekeeping: Housekeeping,
@@ -143,13 +145,19 @@ impl Tap {
             frame_bytes_max,
             counters: DeviceCounters::default(),
             dropped_before: tap.dropped().unwrap_or(0),
+            counts_drops: true,
             // If it is down, the first frame that leaves will tell.
             link: LinkState::new(Link::Up),
             is_full: false,
-            watch: NetworkInterface::find(name).and_then(|interface| InterfaceWatch::new(&interface)).ok(),
+            watch: watch(name),
             housekeeping: Housekeeping::default(),
             tap,
         })
+    }
+
+    /// Leaves it to another queue of the device to count what the kernel drops: it drops for all queues together.
+    pub fn leave_drops_to_another(&mut self) {
+        self.counts_drops = false;
     }
 
     /// The name of the device.
@@ -231,6 +239,8 @@ impl Device for Tap {
 
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         if self.housekeeping.begin(now) {
+            // There may be a descriptor left by now.
+            self.watch = self.watch.take().or_else(|| watch(self.tap.name()));
             self.look_at_addresses();
         }
         while frames.has_room_for(self.frame_bytes_max) && self.read_into(frames) {}
@@ -267,11 +277,19 @@ impl Device for Tap {
         self.link.next_event()
     }
 
-    /// Asks the system how many frames were dropped because they were not read in time.
+    /// Asks the system how many frames were dropped because they were not read in time, from all queues of the device.
     fn counters(&self) -> DeviceCounters {
+        if !self.counts_drops {
+            return self.counters;
+        }
         let dropped = self.tap.dropped().unwrap_or(self.dropped_before);
         DeviceCounters { dropped_in: dropped.saturating_sub(self.dropped_before), ..self.counters }
     }
+}
+
+/// None if the system has no descriptor left.
+fn watch(name: &str) -> Option<InterfaceWatch> {
+    NetworkInterface::find(name).and_then(|interface| InterfaceWatch::new(&interface)).ok()
 }
 
 /// What the kernel says of a frame. A checksum that only the kernel could finish is finished here.

@@ -8,11 +8,11 @@ use std::mem;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use anywire_advice::Message;
+use anywire_advice::{Chain, Message};
 use anywire_stack::device::{Capabilities, Device};
 use anywire_stack::ip::Event;
 use anywire_stack::shards::{Mac, NoShard, Shard, Shards};
-use anywire_stack::tap::{self, AddressError, Tap};
+use anywire_stack::tap::{self, AddressError, Tap, TapError};
 use anywire_stack::xdp::{self, Attachment, WantedMode, Xdp};
 use anywire_sys::interfaces::interface_with;
 use anywire_sys::network_interface::NetworkInterface;
@@ -216,9 +216,23 @@ fn claim(device: &DeviceName<'_>) -> io::Result<Option<Claim>> {
 
 /// What another loop gets of a device that is open: nothing if it has no more, since the first loop has all that there is.
 fn more_queues(device: &DeviceName<'_>, shards: &Shards) -> Vec<Queue> {
-    let has_more = shards.attachment().is_none() && shards.capabilities().queues > 1;
-    // One that somebody else has taken is none: this loop sends by the queue of another then.
-    if has_more { queues(device, None).unwrap_or_default() } else { Vec::new() }
+    let DeviceName::Tap(name) = device else { return Vec::new() };
+    if shards.capabilities().queues <= 1 {
+        return Vec::new();
+    }
+    match Tap::open(name, tap::Options::default()) {
+        Ok(mut tap) => {
+            // The queue that the device was opened with counts them.
+            tap.leave_drops_to_another();
+            vec![Box::new(tap)]
+        }
+        // There are no more queues, or somebody else has taken the last one.
+        Err(TapError::Busy { .. }) => Vec::new(),
+        Err(error) => {
+            tracing::warn!(device = name, error = %Chain(&error), "a loop has no queue of its own and sends by that of another one");
+            Vec::new()
+        }
+    }
 }
 
 /// A queue of a TAP device, or all queues of an interface.

@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::{Arc, Barrier, Mutex};
 
 use anywire_advice::Chain;
 use anywire_loops::Loops;
+use anywire_stack::tap::{Options, Tap};
+use anywire_wire::stack::{Snapshot, snapshot};
 use anywire_wire::{Address, Connection, Listener, ListenerHandle};
 
 use crate::again;
@@ -352,6 +354,77 @@ fn loops_that_listen_at_once_wait_for_no_other_with_one_queue() {
         "loops_share_a_device::loops_that_listen_at_once_wait_for_no_other_with_one_queue",
         loops_that_listen_at_once_wait_for_no_other,
     );
+}
+
+/// As a server and a client of one process have them.
+#[test]
+fn sets_of_loops_are_told_apart_with_many_queues() {
+    on_a_tap("loops_share_a_device::sets_of_loops_are_told_apart_with_many_queues", || {
+        let sets = [loops(1), loops(2)];
+        let _served = [80, 81].map(|port| serve(&sets[port - 80], &format!("stack:tap0/10.0.0.2:{port}")));
+        let snapshot = || sets[0].get(0).spawn(|| snapshot(0)).wait().expect("no panic");
+        let hosts =
+            |snapshot: &Snapshot| snapshot.hosts.iter().map(|host| host.loop_number).collect::<Vec<_>>();
+        while hosts(&snapshot()).len() < 3 {
+            std::thread::yield_now();
+        }
+        assert_eq!(hosts(&snapshot()), [0, 0, 1]);
+        let text = snapshot().prometheus();
+        let series: Vec<_> =
+            text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name).collect();
+        assert_eq!(series.iter().collect::<HashSet<_>>().len(), series.len(), "{text}");
+    });
+}
+
+/// It would keep the device, and answer for an address at which nobody listens.
+#[test]
+fn a_listener_that_ends_at_once_leaves_the_device_closed_with_one_queue() {
+    on_a_tap(
+        "loops_share_a_device::a_listener_that_ends_at_once_leaves_the_device_closed_with_one_queue",
+        || {
+            let on = loops(1);
+            let all = on.clone();
+            let listened =
+                on.get(0).spawn(move || async move { drop(serve(&all, "stack:tap0/10.0.0.2:80")) });
+            listened.wait().expect("no panic");
+            let after = on.get(0).spawn(|| async {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                snapshot(0).await
+            });
+            assert!(after.wait().expect("no panic").hosts.is_empty());
+            Tap::open("tap0", Options::default()).expect("its one queue is free");
+        },
+    );
+}
+
+/// The kernel counts them for all queues together.
+#[test]
+fn what_the_kernel_drops_is_counted_once_with_many_queues() {
+    on_a_tap("loops_share_a_device::what_the_kernel_drops_is_counted_once_with_many_queues", || {
+        let on = loops(2);
+        let served = serve(&on, "stack:tap0/10.0.0.2:80");
+        assert_eq!(call(socket_address(&served), 60).len(), 2, "both have the device");
+        let held = [0, 1].map(|index| {
+            let (hold, released) = std::sync::mpsc::channel::<()>();
+            on.get(index).post(move || _ = released.recv()).expect("there is room");
+            hold
+        });
+        for _ in 0..64 {
+            // The queue of a flow follows from its ports.
+            let socket = UdpSocket::bind("10.0.0.1:0").expect("a free port");
+            (0..100).for_each(|_| _ = socket.send_to(b"unread", "10.0.0.2:9"));
+        }
+        drop(held);
+        let counted = on.get(0).spawn(|| snapshot(0)).wait().expect("no panic");
+        let counted: u64 = counted.hosts.iter().map(|host| host.link.dropped_in).sum();
+        let dropped = Command::new("awk").args(["/tap0:/ { print $13 }", "/proc/net/dev"]).output();
+        let dropped: u64 =
+            String::from_utf8_lossy(&dropped.expect("it runs").stdout).trim().parse().expect("a number");
+        // Some of them before the device was opened.
+        assert!(counted > 0 && counted <= dropped, "{counted} of {dropped}");
+    });
 }
 
 /// The same loops serve there again, though the handle of the listener that has failed is kept.
