@@ -46,8 +46,8 @@ enum Watched {
     /// And its number: the device may have another one later. This is a duplicate, so the number may be free when the device has
     /// closed its own: hence [`Readiness::Descriptor`] asks it not to.
     By(AsyncFd<OwnedFd>, RawFd),
-    /// The system has no descriptor left to watch it by: it is looked at from time to time.
-    Failed,
+    /// The system had no descriptor left to watch it by: it is looked at from time to time, and not watched before this moment.
+    Failed(Instant),
 }
 
 impl Waiter {
@@ -78,12 +78,15 @@ impl Waiter {
                 let is_other = match self.descriptor {
                     Watched::NotYet => true,
                     Watched::By(_, watched) => watched != number,
-                    Watched::Failed => false,
+                    Watched::Failed(again) => Instant::now() >= again,
                 };
                 if is_other {
                     let own = descriptor.try_clone_to_owned();
                     let watched = own.and_then(watch);
-                    self.descriptor = watched.map_or(Watched::Failed, |own| Watched::By(own, number));
+                    self.descriptor = match watched {
+                        Ok(own) => Watched::By(own, number),
+                        Err(_) => Watched::Failed(Instant::now() + WATCH_AGAIN_AFTER),
+                    };
                 }
             }
         }
@@ -178,12 +181,22 @@ impl Default for Looks {
 /// Looks in vain before a sleep, at most: about as long as it takes to be woken.
 const LOOKS_MAX: u32 = 64;
 
+/// When a device is watched that could not be for want of a descriptor: its process may have closed others.
+const WATCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// How often a device is looked at that does not tell when frames come.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use anywire_tcp::Frames;
+
     use super::*;
+    use crate::device::{Capabilities, DeviceCounters};
 
     /// Looks in vain until it sleeps.
     fn vain(looks: &mut Looks) -> usize {
@@ -204,5 +217,55 @@ mod tests {
             looks.found();
             assert_eq!(vain(&mut looks), expected);
         }
+    }
+
+    /// A device with this descriptor, by which nothing comes.
+    struct Silent(OwnedFd);
+
+    impl Device for Silent {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::new(1500)
+        }
+
+        fn receive(&mut self, _: anywire_tcp::Instant, _: &mut Frames) -> usize {
+            0
+        }
+
+        fn room(&self) -> usize {
+            0
+        }
+
+        fn transmit(&mut self, _: anywire_tcp::Instant, _: &mut Frames) -> usize {
+            0
+        }
+
+        fn readiness(&self) -> Readiness<'_> {
+            Readiness::Descriptor(self.0.as_fd())
+        }
+
+        fn counters(&self) -> DeviceCounters {
+            DeviceCounters::default()
+        }
+    }
+
+    /// A process that is at its limit of descriptors closes some in time. Files cannot be watched either.
+    #[test]
+    fn a_device_that_cannot_be_watched_is_tried_again() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
+        runtime.block_on(async {
+            let mut device = Silent(File::open("/").expect("it is there").into());
+            let mut waiter = Waiter { polling: Polling::Sleep, ..Waiter::default() };
+            let cx = &mut Context::from_waker(std::task::Waker::noop());
+            assert!(!waiter.stays_awake(false, &mut device, cx) && waiter.is_polled);
+            device.0 = UnixDatagram::unbound().expect("a descriptor").into();
+            assert!(
+                !waiter.stays_awake(false, &mut device, cx) && waiter.is_polled,
+                "it is tried once a second"
+            );
+            tokio::time::advance(WATCH_AGAIN_AFTER).await;
+            waiter.stays_awake(false, &mut device, cx);
+            assert!(!waiter.is_polled);
+        });
     }
 }

@@ -6,7 +6,7 @@ use std::task::Waker;
 use anywire_tcp::{Frames, Instant};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::device::{Device, DeviceCounters, LinkEvent, Readiness};
+use crate::device::{Device, DeviceCounters, Housekeeping, LinkEvent, Readiness};
 
 /// One queue, which may go from loop to loop.
 pub(super) type Queue = Box<dyn Device + Send>;
@@ -17,8 +17,8 @@ pub(super) struct Queues {
     all: Vec<Held>,
     /// Readable if any of several queues is. The descriptor stays once there is one: a waiter knows it by its number, which another one would get.
     epoll: Option<OwnedFd>,
-    /// One of several queues has no descriptor, or the system has none for all of them: the owner looks from time to time.
-    is_polled: bool,
+    /// Tries again to watch queues that could not be watched.
+    housekeeping: Housekeeping,
     /// The one that is asked first for frames.
     first: usize,
     /// What queues counted here before they went elsewhere.
@@ -27,6 +27,8 @@ pub(super) struct Queues {
 
 struct Held {
     queue: Queue,
+    /// The descriptor of all tells of it. Else it has none, or the system had none left: the owner looks from time to time.
+    is_watched: bool,
     /// What the queue had counted before it came here.
     counted_elsewhere: DeviceCounters,
 }
@@ -47,18 +49,22 @@ impl Queues {
     }
 
     pub(super) fn add(&mut self, queue: Queue) {
-        self.all.push(Held { counted_elsewhere: queue.counters(), queue });
+        self.all.push(Held { counted_elsewhere: queue.counters(), is_watched: false, queue });
+        self.watch_all();
+    }
+
+    /// Watches each of several queues that is not watched yet.
+    fn watch_all(&mut self) {
         if self.all.len() < 2 {
             return;
         }
-        let added = match &self.epoll {
-            Some(epoll) => self.all.last().map_or(Ok(()), |last| watch(epoll, last)),
-            None => epoll::create(CreateFlags::CLOEXEC).and_then(|epoll| {
-                let epoll = self.epoll.insert(epoll);
-                self.all.iter().try_for_each(|held| watch(epoll, held))
-            }),
-        };
-        self.is_polled |= added.is_err();
+        if self.epoll.is_none() {
+            self.epoll = epoll::create(CreateFlags::CLOEXEC).ok();
+        }
+        let Some(epoll) = &self.epoll else { return };
+        for held in self.all.iter_mut().filter(|held| !held.is_watched) {
+            held.is_watched = watch(epoll, held).is_ok();
+        }
     }
 
     /// Gives one away.
@@ -92,6 +98,9 @@ impl Queues {
 
     /// A batch of one of them, in turn.
     pub(super) fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        if self.housekeeping.begin(now) {
+            self.watch_all();
+        }
         for _ in 0..self.all.len() {
             self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
             let count = self.all[self.first].queue.receive(now, frames);
@@ -110,7 +119,9 @@ impl Queues {
         match (&self.all[..], &self.epoll) {
             ([], _) => Readiness::Hook,
             ([held], _) => held.queue.readiness(),
-            (_, Some(epoll)) if !self.is_polled => Readiness::Descriptor(epoll.as_fd()),
+            (all, Some(epoll)) if all.iter().all(|held| held.is_watched) => {
+                Readiness::Descriptor(epoll.as_fd())
+            }
             _ => Readiness::Polled,
         }
     }
@@ -179,5 +190,64 @@ fn combine(one: DeviceCounters, other: DeviceCounters, with: impl Fn(u64, u64) -
         receive_ring_full: with(one.receive_ring_full, other.receive_ring_full),
         invalid_descriptors: with(one.invalid_descriptors, other.invalid_descriptors),
         transmit_busy: with(one.transmit_busy, other.transmit_busy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+    use crate::device::Capabilities;
+
+    /// A queue that nothing comes by.
+    struct Silent(OwnedFd);
+
+    impl Device for Silent {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::new(1500)
+        }
+
+        fn receive(&mut self, _: Instant, _: &mut Frames) -> usize {
+            0
+        }
+
+        fn room(&self) -> usize {
+            0
+        }
+
+        fn transmit(&mut self, _: Instant, _: &mut Frames) -> usize {
+            0
+        }
+
+        fn readiness(&self) -> Readiness<'_> {
+            Readiness::Descriptor(self.0.as_fd())
+        }
+
+        fn counters(&self) -> DeviceCounters {
+            DeviceCounters::default()
+        }
+    }
+
+    fn good() -> Queue {
+        Box::new(Silent(UnixDatagram::unbound().expect("a descriptor").into()))
+    }
+
+    /// Files are not watched, as if the system had no descriptor left.
+    fn bad() -> Queue {
+        Box::new(Silent(File::open("/").expect("it is there").into()))
+    }
+
+    #[test]
+    fn a_queue_that_cannot_be_watched_is_looked_at_as_long_as_it_is_here() {
+        let mut queues = Queues::default();
+        queues.add(good());
+        queues.add(good());
+        assert!(matches!(queues.readiness(), Readiness::Descriptor(_)));
+        queues.add(bad());
+        assert!(matches!(queues.readiness(), Readiness::Polled));
+        drop(queues.take());
+        assert!(matches!(queues.readiness(), Readiness::Descriptor(_)));
     }
 }

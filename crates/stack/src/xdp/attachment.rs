@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ pub struct Attachment {
     native_refusal: Option<OpenError>,
     /// How often each is claimed.
     claims: Mutex<HashMap<Wanted, usize>>,
-    /// The member of solicited-node groups, of the network namespace of the interface. None if the kernel has no IPv6. Closing it
-    /// leaves them all.
-    groups: Option<UdpSocket>,
+    /// The member of solicited-node groups, of the network namespace of the interface. Empty while the kernel has no IPv6 or
+    /// no descriptor for it. Closing it leaves them all.
+    groups: OnceLock<UdpSocket>,
     // Kept while it is attached, though the link alone would keep it.
     _program: Program,
 }
@@ -75,7 +75,8 @@ impl Attachment {
             mode,
             native_refusal,
             claims: Mutex::default(),
-            groups: UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).ok(),
+            groups: UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
+                .map_or_else(|_| OnceLock::new(), OnceLock::from),
             _program: program,
         }))
     }
@@ -172,7 +173,14 @@ impl Attachment {
 
     /// Joins the group to which others ask for the MAC of an address, so that the card and switches let it through.
     fn join_group(&self, address: Ipv6Addr) -> io::Result<()> {
-        let socket = self.groups.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let socket = match self.groups.get() {
+            Some(socket) => socket,
+            // There may be a descriptor left by now.
+            None => {
+                let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
+                self.groups.get_or_init(|| socket)
+            }
+        };
         match socket.join_multicast_v6(&solicited_node(address), self.interface.index) {
             // Of another address with the same end.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
@@ -186,7 +194,7 @@ impl Attachment {
         let is_needed = claims.keys().any(
             |wanted| matches!(wanted, Wanted::Address(IpAddr::V6(other)) if solicited_node(*other) == group),
         );
-        if let Some(socket) = &self.groups
+        if let Some(socket) = self.groups.get()
             && !is_needed
         {
             // The interface may have gone, and its groups with it.
