@@ -1,10 +1,10 @@
 //! A connection is opened as long as one of our addresses has a port that is free towards the remote.
 //! RFC 6056 3.3.3 (algorithm 3 tries all ports), RFC 9293 3.10.1.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
-use anywire_tcp::{ConnId, ConnectError, ConnectOptions, PortBlock};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Mac, PortBlock, Route, Via};
 
 use crate::common::host::{Host, settings, small_limits};
 
@@ -79,6 +79,29 @@ fn every_port_of_every_address_is_used_and_the_first_address_first() {
             assert_eq!(connect(&mut host, to), Err(ConnectError::NoPort));
         }
     }
+}
+
+/// The address of the route is none of those that are looked through otherwise, because they are of the remote's scope.
+#[test]
+fn the_search_ends_wherever_it_begins() {
+    let mut host = host(8192, &["fd00::8", "fe80::2", "10.0.0.8"]);
+    let block = PortBlock::all().next().expect("there are some");
+    host.engine.give_ports([block]);
+    let remote = "[fe80::9]:80".parse().expect("an address");
+    let source = Some("fd00::8".parse().expect("an address"));
+    let network = "fe80::/64".parse().expect("a network");
+    host.engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source }).expect("a good route");
+    host.engine
+        .add_neighbour("fe80::9".parse().expect("an address"), Mac::new([2, 0, 0, 0, 0, 9]))
+        .expect("room");
+    let mut of_each = HashMap::new();
+    while let Ok(id) = connect(&mut host, remote) {
+        *of_each.entry(host.engine.addresses(id).0.ip()).or_insert(0_u16) += 1;
+    }
+    assert!(of_each.len() == 2 && of_each.values().all(|count| *count == PortBlock::PORTS), "{of_each:?}");
+    // It begins with the address of the route again.
+    host.engine.remove_address("10.0.0.8".parse().expect("an address"));
+    assert_eq!(connect(&mut host, remote), Err(ConnectError::NoPort));
 }
 
 #[test]

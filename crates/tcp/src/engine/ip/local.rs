@@ -171,6 +171,11 @@ impl Local {
         }
     }
 
+    /// How many addresses of ours have numbers, those that were taken away included.
+    pub(crate) fn addresses_max(&self) -> usize {
+        self.addresses.len()
+    }
+
     pub(crate) fn address(&self, number: u16) -> IpAddr {
         self.addresses[usize::from(number)]
     }

@@ -125,7 +125,8 @@ impl Engine {
         }
         let begun = short.map_or(best, |short| short.local);
         let mut local = begun;
-        loop {
+        // Each address once. The first one may be none of the others: it need not be of the remote's scope.
+        for _ in 0..=self.local.addresses_max() {
             match self.connect_from_any_port(local, remote, options) {
                 Err(ConnectError::NoPort) => {}
                 result => {
@@ -137,10 +138,11 @@ impl Engine {
             }
             local = self.local.source_for(remote.ip(), local + 1).unwrap_or(first);
             if local == begun {
-                self.note_short(remote, Short { local, none_at: Some(self.now) });
-                return Err(ConnectError::NoPort);
+                break;
             }
         }
+        self.note_short(remote, Short { local, none_at: Some(self.now) });
+        Err(ConnectError::NoPort)
     }
 
     /// From now on, only the ports of these blocks are given out, and those of earlier calls. Before the first call, all ports from
