@@ -1,6 +1,8 @@
 //! As many connections wait to be accepted as the backlog says, and one more: then SYNs and the ACKs that end a handshake are dropped
 //! and counted, and nobody is reset. listen(2); `sk_acceptq_is_full` of Linux.
 
+use std::net::SocketAddr;
+
 use anywire_tcp::{ConnId, ConnectOptions, Events, ListenerId};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
@@ -55,6 +57,30 @@ fn one_more_than_the_backlog_waits() {
         }
         assert_eq!(host.engine.counters().resets_sent, 0);
     }
+}
+
+/// A listener for one address takes the place of the one for any while connections wait.
+#[test]
+fn what_waited_before_another_listener_came_makes_room_where_it_came() {
+    let mut host = Host::new();
+    let any = SocketAddr::new([0, 0, 0, 0].into(), Peer::new().there.port());
+    let listener = host.engine.listen(any, ConnectOptions::default()).expect("a free port");
+    host.engine.set_backlog(listener, 1);
+    let mut waiting = Vec::new();
+    for number in 0..2 {
+        let peer = half_open(&mut host, number);
+        host.give(&[peer.acks()]);
+        waiting.extend(incoming(&mut host));
+    }
+    let specific = listening(&mut host, 1);
+    waiting.into_iter().for_each(|id| host.engine.accept(id));
+    host.engine.stop_listening(specific);
+    for number in 100..102 {
+        let peer = half_open(&mut host, number);
+        host.give(&[peer.acks()]);
+        assert_eq!(incoming(&mut host).len(), 1);
+    }
+    assert_eq!(host.engine.counters().listen_overflows, 0);
 }
 
 /// The peer takes the connection for open, and sends. What it sends comes again, and opens it once there is room.

@@ -394,6 +394,11 @@ impl Local {
         }
         found
     }
+
+    /// The listener at any address and this port.
+    pub(crate) fn listener_at_any(&mut self, port: u16) -> Option<&mut Listener> {
+        self.listeners.iter_mut().find(|other| other.open && other.port == port && other.address.is_none())
+    }
 }
 
 impl Listener {

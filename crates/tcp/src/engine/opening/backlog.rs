@@ -19,8 +19,15 @@ impl Engine {
     /// A connection that came as [`INCOMING`](crate::engine::Events::INCOMING) is its user's from now on: another one may wait in its place. To
     /// be called once for each connection of a listener with a [backlog](Self::set_backlog), before the connection is let go.
     pub fn accept(&mut self, id: ConnId) {
-        let listener = self.listener_of(id).and_then(|listener| self.local.listener_mut(listener));
-        if let Some(listener) = listener {
+        let Some(found) = self.listener_of(id) else { return };
+        let Some(listener) = self.local.listener_mut(found) else { return };
+        if listener.waiting > 0 {
+            listener.waiting -= 1;
+            return;
+        }
+        // It came before there was a listener for its address alone.
+        let port = listener.port;
+        if let Some(listener) = self.local.listener_at_any(port) {
             listener.waiting = listener.waiting.saturating_sub(1);
         }
     }
