@@ -6,7 +6,7 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 16] = [
+const RUNS: [&str; 17] = [
     "http-server",
     "http-client",
     "http-server-h2",
@@ -19,6 +19,7 @@ const RUNS: [&str; 16] = [
     "extractors",
     "layers",
     "pools",
+    "load",
     "stack-throughput",
     "stack-bulk",
     "stack-http",

@@ -6,6 +6,7 @@
 
 mod bars;
 mod callers;
+mod generators;
 mod handlers;
 mod http;
 mod ladder;
@@ -81,6 +82,9 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "http-on-wires" => local::http(results),
         "datagram-echo" => local::echo(results),
         "datagram-rate" => local::rate(results),
+        "generators" => generators::costs(results),
+        "generators-steady" => generators::steady(results),
+        "generators-stopped" => generators::stopped(results),
         "extractors" => handlers::extractors(results),
         "layers" => handlers::layers(results),
         "routes" => handlers::routes(results),
