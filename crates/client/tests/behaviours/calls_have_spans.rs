@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use anywire_client::{Client, Retries, TraceContext};
 use anywire_http::Url;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use crate::support::{OK, Peer, block_on, client, wire};
 
@@ -57,11 +57,19 @@ impl Subscriber for Kept {
     fn exit(&self, _: &Id) {}
 }
 
+/// Runs this with the subscriber on this thread.
+fn with_subscriber<T>(subscriber: impl Subscriber + Send + Sync, run: impl FnOnce() -> T) -> T {
+    /// While `tracing` knows one subscriber alone, a thread without it that comes to a span first turns that span off for all.
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Kept::default()));
+    LazyLock::force(&SECOND);
+    tracing::subscriber::with_default(subscriber, run)
+}
+
 impl Kept {
     /// What a call leaves: its span, and those of its attempts.
     fn of(call: impl FnOnce()) -> (Fields, Vec<Fields>) {
         let kept = Self::default();
-        tracing::subscriber::with_default(kept.clone(), call);
+        with_subscriber(kept.clone(), call);
         let spans = std::mem::take(&mut *kept.0.lock().expect("no panic"));
         let mut spans = spans.into_iter().filter(|span| span.name.starts_with("http."));
         let call = spans.next().expect("the span of the call");
@@ -194,7 +202,7 @@ fn without_the_option_nothing_is_sent_or_opened() {
     });
     let (_loops, client) = client(1, |builder| builder);
     let kept = Kept::default();
-    tracing::subscriber::with_default(kept.clone(), || assert_eq!(text(&client, &peer.url("/"), None), "ok"));
+    with_subscriber(kept.clone(), || assert_eq!(text(&client, &peer.url("/"), None), "ok"));
     assert_eq!(
         kept.0.lock().expect("no panic").iter().filter(|span| span.name.starts_with("http.")).count(),
         0
@@ -292,7 +300,7 @@ fn they_end_with_the_body() {
         });
         let (_loops, client) = client(1, |builder| builder.spans());
         let counted = Counted::default();
-        tracing::subscriber::with_default(counted.clone(), || {
+        with_subscriber(counted.clone(), || {
             let mut response = block_on(client.get(peer.url("/")).send()).expect("an answer");
             assert_eq!(counted.open(), 2, "of the call and of its attempt");
             go_on.send(()).expect("the peer waits");
