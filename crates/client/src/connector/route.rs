@@ -46,9 +46,10 @@ impl<'a> RouteKey<'a> {
         CapKey { origin: origin.into(), address: self.via.filter(|_| config.balances.has(origin)).cloned() }
     }
 
-    /// Whether the client itself finds the addresses of the origin. A proxy does so elsewhere, and so may a connector of the user's.
+    /// Whether the client itself finds the addresses of the origin. A proxy does so elsewhere, and so may a connector of the user's. A wire
+    /// that a call names is its address.
     pub(crate) fn is_direct(self, config: &Config) -> bool {
-        self.connector(config).is_none() && matches!(self.proxy(config), Ok(None))
+        self.via.is_none() && self.connector(config).is_none() && matches!(self.proxy(config), Ok(None))
     }
 
     /// The connector of the user's that is asked.

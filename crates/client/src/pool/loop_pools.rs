@@ -172,11 +172,7 @@ impl LoopPools {
 
     fn pool_for(self: &Rc<Self>, request: &CallRequest) -> Result<Rc<Pool>, Error> {
         let key = RouteKey::of(request);
-        // A proxy finds the address itself.
-        if request.options.via.is_none()
-            && let Some(balancer) = self.balancer_of(&request.url)?
-            && key.is_direct(&self.inner().config_for(request))
-        {
+        if let Some(balancer) = self.balancer_for(key, &request.url)? {
             // It is not the recent one: the next call may go to another address.
             return match balancer.choose(precise()) {
                 Some(backend) => {
@@ -193,7 +189,7 @@ impl LoopPools {
 
     /// Waits until the addresses of an origin are known.
     pub(crate) async fn first_addresses(self: &Rc<Self>, url: &Url) -> Result<(), Error> {
-        if let Some(balancer) = self.balancer_of(url)? {
+        if let Some(balancer) = self.balancer_for(RouteKey::to(url, None), url)? {
             balancer.first_addresses(precise()).await;
         }
         Ok(())
@@ -201,12 +197,13 @@ impl LoopPools {
 
     /// All pools of an origin: one for each of its addresses that are known.
     pub(crate) fn pools_of(self: &Rc<Self>, url: &Url) -> Result<Vec<Rc<Pool>>, Error> {
-        let backends = match self.balancer_of(url)? {
+        let key = RouteKey::to(url, None);
+        let backends = match self.balancer_for(key, url)? {
             Some(balancer) => balancer.backends(),
             None => Vec::new(),
         };
         if backends.is_empty() {
-            return Ok(vec![self.pool_at(RouteKey::to(url, None))?]);
+            return Ok(vec![self.pool_at(key)?]);
         }
         backends.iter().map(|backend| self.pool_of(backend, url)).collect()
     }
@@ -216,6 +213,12 @@ impl LoopPools {
         let now = precise();
         let balancers = self.all_origins().into_iter().filter_map(|origin| origin.balancer());
         balancers.flat_map(|balancer| balancer.counters(now)).collect()
+    }
+
+    /// What chooses an address for connections to this origin, unless they are led there by something else.
+    fn balancer_for(self: &Rc<Self>, key: RouteKey<'_>, url: &Url) -> Result<Option<Rc<Balancer>>, Error> {
+        let balancer = self.balancer_of(url)?;
+        Ok(balancer.filter(|_| key.is_direct(&self.inner().config_of(url.origin()))))
     }
 
     fn balancer_of(self: &Rc<Self>, url: &Url) -> Result<Option<Rc<Balancer>>, Error> {

@@ -1,5 +1,7 @@
 //! Connections can be made before the first call, over all loops, within the limits.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anywire_client::connector::{Connecting, Connector, Direct, Target};
@@ -7,6 +9,7 @@ use anywire_client::{Balance, Error, Limits};
 use anywire_wire::Address;
 use anywire_wire::names::Names;
 
+use crate::support::Gate;
 use crate::support::names::Book;
 use crate::support::{HANG, OK, Peer, all, block_on, client, eventually, poll_once, wire};
 
@@ -58,30 +61,47 @@ fn each_address_of_a_name_gets_its_part() {
     assert_eq!((counters.requests, counters.dialed, counters.idle), (1, 4, 4), "{counters:?}");
 }
 
-/// Never connects to one address.
-struct Silent(Address);
-
-impl Connector for Silent {
-    fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
-        match *target.address() == self.0 {
-            true => Box::pin(std::future::pending()),
-            false => Direct.connect(target),
-        }
-    }
-}
-
 #[test]
 fn an_address_that_is_silent_holds_up_no_other() {
+    let silent = Gate::new();
+    silent.fill();
     let good = Peer::answering(wire("tcp"), OK);
-    let silent: Address = "unix:/silent.sock".parse().expect("an address");
-    let balance = Balance::over([&silent, good.via()]);
-    let (_loops, client) = client(1, |builder| {
-        let builder = builder.connector(Silent(silent.clone())).connect_timeout(Duration::MAX);
-        builder.balance("http://shop.example", balance)
-    });
+    let balance = Balance::over([silent.via(), good.via()]);
+    let (_loops, client) =
+        client(1, |builder| builder.connect_timeout(Duration::MAX).balance("http://shop.example", balance));
     let mut ahead = Box::pin(client.connect_ahead("http://shop.example", 4));
     assert!(poll_once(&mut ahead).is_pending());
     eventually("the other one has its part", || good.accepted() == 2);
+    assert!(poll_once(&mut ahead).is_pending(), "it waits for the silent one");
+}
+
+/// Counts the connections that it is asked for.
+struct Counts(Arc<AtomicUsize>);
+
+impl Connector for Counts {
+    fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Direct.connect(target)
+    }
+}
+
+/// Where a connector of the user's leads, or a proxy, calls go there too, whatever addresses the origin has.
+#[test]
+fn a_connector_is_asked_for_them() {
+    let [led_to, one, other] = [(); 3].map(|()| Peer::answering(wire("tcp"), OK));
+    let book = Book::new();
+    book.set("shop.example", &[led_to.via().location().parse().expect("an address of TCP")]);
+    let asked = Arc::<AtomicUsize>::default();
+    let counts = Counts(Arc::clone(&asked));
+    let (_loops, client) = client(1, |builder| {
+        let balance = Balance::over([one.via(), other.via()]);
+        builder.names(Names::new(book.clone())).connector(counts).balance("http://shop.example", balance)
+    });
+    assert_eq!(block_on(client.connect_ahead("http://shop.example", 2)).expect("it connects"), 2);
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    block_on(client.get("http://shop.example/").send()).expect("an answer");
+    assert_eq!(client.counters().total().dialed, 2, "the call has one of them");
+    assert_eq!([one.accepted(), other.accepted()], [0, 0]);
 }
 
 #[test]
