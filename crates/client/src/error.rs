@@ -358,8 +358,13 @@ pub enum Error {
         #[source]
         fault: RedirectFault,
     },
-    /// The call was [sent again](crate::Retries), and failed again. Fault as that of the last attempt.
-    #[error("gave up after {attempts} attempts{help}", help = Advice(advice_when_spent(*is_budget_spent)))]
+    /// The call was [sent again](crate::Retries), by its options or by an interceptor of its attempts, and failed again. Fault as that of the
+    /// last attempt.
+    #[error(
+        "gave up after {attempts} attempt{s}{help}",
+        s = if *attempts == 1 { "" } else { "s" },
+        help = Advice(advice_when_spent(*is_budget_spent))
+    )]
     Retried {
         /// The number of attempts.
         attempts: u32,
@@ -487,6 +492,23 @@ impl Error {
         match self.may_have_been_processed() {
             true => self,
             false => Self::Redirected { hops, source: Box::new(self) },
+        }
+    }
+
+    /// The error of an attempt whose interceptors have sent so many requests, of which the peer may have acted on one; of 0 as it is.
+    pub(crate) fn behind_requests(mut self, requests: u32) -> Self {
+        if requests == 0 {
+            return self;
+        }
+        self.set_sent();
+        match self.may_have_been_processed() {
+            true => self,
+            false => Self::Retried {
+                attempts: requests,
+                is_budget_spent: false,
+                was_sent: true,
+                source: Box::new(self),
+            },
         }
     }
 

@@ -31,11 +31,14 @@ pub(crate) struct Unanswered {
     pub(crate) error: Error,
     /// The request, if it may be sent again.
     pub(crate) request: Option<Box<CallRequest>>,
+    /// So many requests were sent by interceptors of the attempt, and the peer may have acted on one, whatever the error says. 0 if there is
+    /// nothing to add.
+    pub(crate) requests: u32,
 }
 
 impl From<Error> for Box<Unanswered> {
     fn from(error: Error) -> Self {
-        Self::new(Unanswered { error, request: None })
+        Self::new(Unanswered { error, request: None, requests: 0 })
     }
 }
 

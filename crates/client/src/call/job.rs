@@ -131,7 +131,7 @@ impl Job {
     pub(crate) fn into_failure(mut self, error: Error) -> Outcome {
         self.failed(&error);
         let request = Some(self.request);
-        Outcome::Reply(self.reply, Err(Box::new(Unanswered { error, request })))
+        Outcome::Reply(self.reply, Err(Box::new(Unanswered { error, request, requests: 0 })))
     }
 }
 

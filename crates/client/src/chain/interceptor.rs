@@ -64,6 +64,8 @@ pub(super) struct Findings {
     was_sent: bool,
     /// Requests whose replies have not come. A request that an interceptor has dropped may have been sent.
     under_way: usize,
+    /// Requests in all.
+    requests: u32,
     /// The body that the attempt began with, which comes in pieces, if nobody has read any of it.
     body: Option<Contained>,
 }
@@ -75,7 +77,9 @@ impl Findings {
     }
 
     fn begin(shared: &Mutex<Self>) {
-        shared.lock().unwrap_or_else(PoisonError::into_inner).under_way += 1;
+        let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        found.under_way += 1;
+        found.requests = found.requests.saturating_add(1);
     }
 
     fn note(shared: &Mutex<Self>, reply: Reply) -> Result<Response, Error> {
@@ -96,10 +100,18 @@ impl Findings {
         Err(unanswered.error)
     }
 
+    fn was_sent(&self) -> bool {
+        self.was_sent || self.under_way > 0
+    }
+
+    /// How many requests there were, if the peer may have acted on one of them; else 0.
+    pub(super) fn sent_requests(&self) -> u32 {
+        if self.was_sent() { self.requests } else { 0 }
+    }
+
     /// The request for another attempt, if there may be one. `kept` is as it was before the interceptors.
     pub(super) fn request(self, mut kept: Box<CallRequest>) -> Option<Box<CallRequest>> {
-        let was_sent = self.was_sent || self.under_way > 0;
-        if self.is_final || (was_sent && !kept.is_idempotent()) {
+        if self.is_final || (self.was_sent() && !kept.is_idempotent()) {
             return None;
         }
         if kept.body.is_taken() {

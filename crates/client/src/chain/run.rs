@@ -122,19 +122,23 @@ pub(super) async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response,
                 (request.as_retry(attempts, spent, was_sent), wait)
             }
             Err(unanswered) => {
-                let Unanswered { error, request } = *unanswered;
+                let Unanswered { error, request, requests } = *unanswered;
                 // The budget allows no more, and no status is an error of the call.
                 if let (Error::Retried { is_budget_spent: true, .. }, Some(response)) =
                     (&error, answered.take())
                 {
                     return Ok(response);
                 }
-                let Some(request) = request else { return Err(error.after(attempts, was_sent)) };
+                let Some(request) = request else {
+                    return Err(error.after(attempts, was_sent).behind_requests(requests));
+                };
                 let wait = decided.unwrap_or_else(|| {
                     config_for(&request).retries_of(&request).after_error(&request, &error, attempts)
                 });
-                let Some(wait) = wait else { return Err(error.after(attempts, was_sent)) };
-                was_sent |= error.may_have_been_processed();
+                let Some(wait) = wait else {
+                    return Err(error.after(attempts, was_sent).behind_requests(requests));
+                };
+                was_sent |= requests > 0 || error.may_have_been_processed();
                 (request.as_retry(attempts, error, was_sent), wait)
             }
         };
@@ -163,8 +167,9 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     match Next::of_attempt(client.clone(), &findings).call(*request).await {
         Ok(response) => Ok(response.with_request_before_attempt(kept)),
         Err(error) => {
-            let request = Findings::take(&findings).request(kept);
-            Err(Box::new(Unanswered { error, request }))
+            let findings = Findings::take(&findings);
+            let requests = findings.sent_requests();
+            Err(Box::new(Unanswered { error, request: findings.request(kept), requests }))
         }
     }
 }

@@ -266,7 +266,7 @@ impl Download {
             (None, Self::Streams { sender, .. }) => Outcome::BodyBreaks(sender, error),
             (reply, _) => {
                 let request = (!has_begun).then(|| Box::new(job.request.copy()));
-                Outcome::Reply(reply, Err(Box::new(Unanswered { error, request })))
+                Outcome::Reply(reply, Err(Box::new(Unanswered { error, request, requests: 0 })))
             }
         }
     }

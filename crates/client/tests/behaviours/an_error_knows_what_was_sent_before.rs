@@ -1,10 +1,11 @@
 //! An error says whether the server may have processed the call, and counts earlier attempts and hops of redirects.
 
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_advice::Chain;
-use anywire_client::{ClientBuilder, Error, Limits, Retries};
+use anywire_client::{CallRequest, ClientBuilder, Error, Limits, Next, Retries};
 
 use crate::support::bytes_of_http2::{END_HEADERS, END_STREAM, HEADERS, literals};
 use crate::support::{OK, Peer, block_on, builder, eventually, poll_once, wire};
@@ -104,6 +105,65 @@ fn an_attempt_that_was_sent_is_known_to_the_last_one() {
         let error = block_on(client.put(url).body("tea").send()).expect_err("no answer");
         assert_eq!(error.attempts(), 2, "{error:?}");
         assert!(error.is_connect(), "{error:?}");
+        says_so(&error);
+    }
+}
+
+/// Sends the request, and then a clone of it, as with another token; or drops the first one once the peer has it.
+#[test]
+fn what_an_interceptor_has_sent_is_known_to_the_error() {
+    for (is_http2, drops) in [(false, false), (true, false), (false, true)] {
+        let (got, has_got) = std::sync::mpsc::channel();
+        let peer = match is_http2 {
+            true => Peer::of_http2(wire("tcp"), |mut frames, _| {
+                while let Some(stream) = frames.request() {
+                    frames.say(HEADERS, END_HEADERS | END_STREAM, stream, &literals(&[(":status", "401")]));
+                }
+            }),
+            false => {
+                let got = Mutex::new(got);
+                Peer::start(wire("tcp"), move |mut talk| {
+                    while talk.request().is_some() {
+                        let _ = got.lock().expect("no panic").send(());
+                        match drops {
+                            true => talk.wait_for_end(),
+                            false => talk.say(OK.replace("200 OK", "401 Unauthorized")),
+                        }
+                    }
+                })
+            }
+        };
+        let has_got = Arc::new(Mutex::new(has_got));
+        let twice = move |request: CallRequest, next: Next| {
+            let has_got = Arc::clone(&has_got);
+            async move {
+                let mut second = request.try_clone().expect("a body that is there");
+                second.set_url(CLOSED.parse().expect("a URL"));
+                let mut first = Box::pin(next.clone().call(request));
+                match drops {
+                    true => {
+                        let waits = std::future::poll_fn(|cx| {
+                            let _ = first.as_mut().poll(cx);
+                            let has_it = has_got.lock().expect("no panic").try_recv().is_ok();
+                            if has_it {
+                                Poll::Ready(())
+                            } else {
+                                cx.waker().wake_by_ref();
+                                Poll::Pending
+                            }
+                        });
+                        waits.await;
+                        drop(first);
+                    }
+                    false => drop(first.await?),
+                }
+                next.call(second).await
+            }
+        };
+        let client = version(builder(), is_http2).intercept_attempts(twice).build();
+        let error =
+            block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("nobody is there");
+        assert!(matches!(error.last(), Error::Connect { .. }), "{error:?}");
         says_so(&error);
     }
 }
