@@ -125,7 +125,7 @@ fn slots_of_a_loop_that_ends_go_to_those_that_listen() {
     assert!(steering.listen(service, 5));
 }
 
-/// What comes to a loop without the address would be answered by nobody.
+/// A loop without the address would answer no frame for it.
 #[test]
 fn slots_at_an_address_that_is_taken_away_go_to_those_that_have_it() {
     let (mut steering, service) = (of(1..=4), address("10.0.0.2:80"));
