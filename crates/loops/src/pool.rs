@@ -99,7 +99,7 @@ pub struct PoolCounters {
     pub rejected_late: u64,
     /// Functions that panicked.
     pub panics: u64,
-    /// Functions whose task was dropped before they ended, or before they began.
+    /// Functions whose task was dropped before it took their result: they were never run, or ran for nobody.
     pub abandoned: u64,
 }
 

@@ -244,8 +244,8 @@ impl Crew {
         waiting.iter().for_each(|waiting| waiting.job.refuse(PoolError::Stopped));
     }
 
-    /// The function of a thread was not wanted.
-    fn count_abandoned(&self) {
+    /// The result of a function was not wanted.
+    pub(super) fn count_abandoned(&self) {
         self.state().counters.abandoned += 1;
     }
 

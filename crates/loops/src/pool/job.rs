@@ -31,8 +31,8 @@ pub(super) trait Awaited<T>: Run {
     /// The result once it is delivered; else the waker to be woken then.
     fn poll(&self, waker: &Waker) -> Poll<Result<T, PoolError>>;
 
-    /// Nobody waits any more.
-    fn abandon(&self);
+    /// Nobody waits any more. Returns whether the function has run and its result was not taken.
+    fn abandon(&self) -> bool;
 }
 
 /// How a function ended.
@@ -191,9 +191,11 @@ where
         }
     }
 
-    fn abandon(&self) {
+    fn abandon(&self) -> bool {
         let before = mem::replace(&mut *self.stage(), Stage::Gone);
+        let has_run = matches!(before, Stage::Delivered(Ok(_) | Err(PoolError::Panicked(_))));
         let _ = contain("a destructor", || drop(before));
+        has_run
     }
 }
 

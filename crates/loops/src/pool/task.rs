@@ -153,7 +153,9 @@ impl<T> Drop for PoolTask<T> {
     fn drop(&mut self) {
         if let Place::Given(number) = self.place {
             self.pool.crew().remove_abandoned(number);
-            self.job.abandon();
+            if self.job.abandon() {
+                self.pool.crew().count_abandoned();
+            }
         }
     }
 }

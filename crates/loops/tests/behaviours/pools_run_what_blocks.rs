@@ -289,6 +289,31 @@ fn who_waits_for_nothing_is_told_nothing() {
     assert_eq!((counters.abandoned, counters.ended), (2, 2));
 }
 
+/// However the end of a function and that of its task follow each other.
+#[test]
+fn results_that_nobody_takes_are_counted() {
+    let pool = start(1, 10);
+    let results: [fn(); 2] = [|| (), || panic!("bang")];
+    for result in results {
+        let mut task = pool.run(result);
+        give(&mut task);
+        // Once the next one has run, this one has ended.
+        assert_eq!(block_on(pool.run(|| 7)), Ok(7));
+        drop(task);
+    }
+    let mut taken = pool.run(|| ());
+    assert_eq!(block_on(&mut taken), Ok(()));
+    drop(taken);
+    let held = hold(&pool);
+    let mut refused = pool.run(|| ());
+    give(&mut refused);
+    pool.stop();
+    held.end();
+    drop(refused);
+    let counters = pool.counters();
+    assert_eq!((counters.abandoned, counters.panics), (2, 1));
+}
+
 #[test]
 fn a_pool_that_stops_refuses_what_waits() {
     let pool = start(1, 10);
