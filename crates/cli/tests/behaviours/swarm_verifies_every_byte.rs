@@ -36,7 +36,10 @@ fn each_mode_verifies_and_names_its_figures() {
         ] {
             assert!(outcome[key].as_f64() > Some(0.0), "{mode}: {key} in {outcome}");
         }
-        assert_eq!((&outcome["endpoints"], &outcome["retransmits"]), (&200.into(), &0.into()), "{outcome}");
+        assert_eq!(outcome["endpoints"], 200, "{outcome}");
+        // A swarm that a busy machine holds up for a retransmission timeout, 200 ms at least, rightly sends again.
+        let is_held_up = outcome["max_us"].as_f64() > Some(190_000.0);
+        assert!(is_held_up || outcome["retransmits"] == 0, "{outcome}");
         assert!(outcome["starved"].is_u64() && outcome["checksum"] == true, "{mode}: {outcome}");
         assert!(outcome["model_echoes_per_second"].is_null(), "it is the bench that measures the model");
         // Each short connection has one echo, so there is nothing to compare.
