@@ -104,8 +104,13 @@ fn faults_of_the_warm_up_count_there_and_nowhere_else() {
     }
     // An answer of the wrong kind is an answer, and its fault is the warm-up's too.
     let server = TestServer::start("memory:early-statuses", Manner::Statuses);
-    let plan = Plan { warm_up: Duration::from_millis(20), ..server.plan(30) };
-    let totals = load(3, plan).totals;
+    // A busy machine may let the shortest of warm-ups pass without an answer.
+    let totals = [20, 200, 2000, 20_000]
+        .map(Duration::from_millis)
+        .into_iter()
+        .map(|warm_up| load(3, Plan { warm_up, ..server.plan(30) }).totals)
+        .find(|totals| totals.warm_up.errors.of(ErrorKind::Status) > 0)
+        .expect("20 s are enough");
     assert_eq!(
         (totals.measured.answered, totals.warm_up.errors.total()),
         (30, totals.warm_up.errors.of(ErrorKind::Status))
