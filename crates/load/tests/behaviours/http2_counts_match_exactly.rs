@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::h2_server::{H2Server, Manner};
-use crate::support::run;
+use crate::support::{run, warmed};
 use anywire_http::Method;
 use anywire_load::{Amount, Expect, Limits, Plan};
 use anywire_loops::Loops;
@@ -84,16 +84,14 @@ fn a_server_that_allows_fewer_streams_gets_no_more() {
 
 #[test]
 fn the_warm_up_is_in_no_figure() {
-    let server = H2Server::start("memory:h2-warm-up", Manner::Answer);
-    let plan = Plan {
-        connections: 2,
-        depth: 5,
-        warm_up: Duration::from_millis(50),
-        amount: Amount::Requests(100),
-        ..server.plan(100)
-    };
-    let totals = run(&Loops::start(1).unwrap(), plan).unwrap().totals;
+    let (totals, server) = warmed(|warm_up| {
+        let server = H2Server::start("memory:h2-warm-up", Manner::Answer);
+        let plan =
+            Plan { connections: 2, depth: 5, warm_up, amount: Amount::Requests(100), ..server.plan(100) };
+        let totals = run(&Loops::start(1).unwrap(), plan).unwrap().totals;
+        (totals.warm_up.sent > 0).then_some((totals, server))
+    });
     assert_eq!((totals.measured.sent, totals.measured.answered), (100, 100));
-    assert!(totals.warm_up.sent > 0 && totals.warm_up.answered == totals.warm_up.sent);
+    assert_eq!(totals.warm_up.answered, totals.warm_up.sent);
     assert_eq!(server.seen.requests.load(Ordering::SeqCst), 100 + totals.warm_up.sent);
 }

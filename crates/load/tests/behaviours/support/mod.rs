@@ -21,6 +21,8 @@ pub(crate) mod skipped;
 #[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub(crate) mod trial;
 
+use std::time::Duration;
+
 use anywire_load::{Handles, LoadError, Outcome, Plan};
 use anywire_loops::Loops;
 use anywire_wire::ListenOptions;
@@ -54,11 +56,17 @@ pub(crate) fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
     anywire_load::run(loops, plan, handles())
 }
 
+/// What a run gives whose warm-up was long enough: on a busy machine the shortest may pass before anything has come.
+pub(crate) fn warmed<T>(run: impl FnMut(Duration) -> Option<T>) -> T {
+    let warm_ups = [20, 200, 2000, 20_000].map(Duration::from_millis);
+    warm_ups.into_iter().find_map(run).expect("20 s are enough")
+}
+
 /// Waits until something is so that another thread brings about.
 pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
         assert!(begun.elapsed().as_secs() < 60, "{what}: not within 60 s");
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
