@@ -1,7 +1,7 @@
 //! Interceptors: functions around a call, or around each of its attempts.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::run::{Calling, Hopping, follow, repeat, send};
 use crate::call::attempt::Reply;
@@ -51,11 +51,11 @@ pub struct Next {
     level: Level,
     /// The number of interceptors passed.
     passed: usize,
-    /// Within an attempt: what it has found out besides its response or its error.
+    /// What the requests have found out besides their responses or errors.
     findings: Option<Arc<Mutex<Findings>>>,
 }
 
-/// What the requests that an attempt has sent say of another one, whatever its interceptors make of it.
+/// What the requests that a call or an attempt has sent say of another one, whatever its interceptors make of it.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// It must not be repeated, because a byte of a response has come.
@@ -71,33 +71,56 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// What was found by an attempt whose interceptors are done.
+    /// What was found by an attempt whose interceptors are done. A request of theirs may be under way still, and is noted when it ends.
     pub(super) fn take(shared: &Mutex<Self>) -> Self {
-        std::mem::take(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut found = Self::lock(shared);
+        Self { body: found.body.take(), ..*found }
     }
 
     fn begin(shared: &Mutex<Self>) {
-        let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Self::lock(shared);
         found.under_way += 1;
         found.requests = found.requests.saturating_add(1);
     }
 
+    /// Notes what has come of a request within a call.
+    fn note_call(shared: &Mutex<Self>, outcome: &Result<Response, Error>) {
+        let was_sent = outcome.as_ref().err().is_none_or(Error::may_have_been_processed);
+        Self::lock(shared).end(was_sent);
+    }
+
+    /// Notes what has come of a request within an attempt.
     fn note(shared: &Mutex<Self>, reply: Reply) -> Result<Response, Error> {
-        let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        found.under_way -= 1;
+        let mut found = Self::lock(shared);
         let unanswered = match reply {
             Ok(response) => {
-                found.was_sent = true;
+                found.end(true);
                 return Ok(response);
             }
             Err(unanswered) => *unanswered,
         };
-        found.was_sent |= unanswered.error.may_have_been_processed();
+        found.end(unanswered.error.may_have_been_processed());
         match unanswered.request {
             Some(request) => found.body = request.body.untouched(),
             None => found.is_final = true,
         }
         Err(unanswered.error)
+    }
+
+    fn end(&mut self, was_sent: bool) {
+        self.under_way -= 1;
+        self.was_sent |= was_sent;
+    }
+
+    /// Has an error say whether a request before it was sent.
+    pub(super) fn tell(shared: &Mutex<Self>, error: Error) -> Error {
+        let requests = Self::lock(shared).sent_requests();
+        error.behind_requests(requests)
+    }
+
+    fn lock(shared: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        // Nothing panics while it is held.
+        shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn was_sent(&self) -> bool {
@@ -129,9 +152,9 @@ enum Level {
 }
 
 impl Next {
-    /// What is outermost.
-    pub(super) fn of_call(client: ClientRef) -> Self {
-        Self { client, level: Level::Call, passed: 0, findings: None }
+    /// What is outermost. What a call finds out goes to `findings`.
+    pub(super) fn of_call(client: ClientRef, findings: &Arc<Mutex<Findings>>) -> Self {
+        Self { client, level: Level::Call, passed: 0, findings: Some(Arc::clone(findings)) }
     }
 
     pub(super) fn of_hop(client: ClientRef) -> Self {
@@ -148,7 +171,8 @@ impl Next {
         self.client.inner().config()
     }
 
-    /// Sends the request on; its response.
+    /// Sends the request on; its response. A request that a clone has sent before counts, too, when the error is asked whether
+    /// [a peer may have acted](Error::may_have_been_processed) on the call.
     ///
     /// # Errors
     /// What [`Call::send`](crate::Call::send) reports.
@@ -160,11 +184,27 @@ impl Next {
             Level::Attempt => &config.attempt_links,
         };
         if let Some(link) = links.get(self.passed).cloned() {
-            return link.intercept(request, Self { passed: self.passed + 1, ..self });
+            // Who runs the chain tells the error of the outermost link.
+            let findings = self.findings.clone().filter(|_| self.passed > 0);
+            let calling = link.intercept(request, Self { passed: self.passed + 1, ..self });
+            return match findings {
+                Some(findings) => {
+                    Box::pin(async move { calling.await.map_err(|error| Findings::tell(&findings, error)) })
+                }
+                None => calling,
+            };
         }
         let request = Box::new(request);
         match self.level {
-            Level::Call => Box::pin(follow(self.client, Hopping::Request(request))),
+            Level::Call => Box::pin(async move {
+                let Some(findings) = self.findings else {
+                    return follow(self.client, Hopping::Request(request)).await;
+                };
+                Findings::begin(&findings);
+                let outcome = follow(self.client, Hopping::Request(request)).await;
+                Findings::note_call(&findings, &outcome);
+                outcome.map_err(|error| Findings::tell(&findings, error))
+            }),
             Level::Hop => Box::pin(async move { repeat(&self.client, Hopping::Request(request)).await }),
             Level::Attempt => {
                 let attempt = send(self.client, request);
@@ -173,7 +213,7 @@ impl Next {
                         return attempt.await.map_err(|unanswered| unanswered.error);
                     };
                     Findings::begin(findings);
-                    Findings::note(findings, attempt.await)
+                    Findings::note(findings, attempt.await).map_err(|error| Findings::tell(findings, error))
                 })
             }
         }

@@ -22,7 +22,12 @@ pub type Calling = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>
 pub(crate) fn call(client: ClientRef, mut request: Box<CallRequest>) -> Calling {
     // Before a link keeps a copy for another hop or attempt, which have one deadline together.
     request.started.get_or_insert_with(precise);
-    Next::of_call(client).call(*request)
+    if client.inner().config().interceptors.is_empty() {
+        return Box::pin(follow(client, Hopping::Request(request)));
+    }
+    let findings = Arc::default();
+    let calling = Next::of_call(client, &findings).call(*request);
+    Box::pin(async move { calling.await.map_err(|error| Findings::tell(&findings, error)) })
 }
 
 /// Goes on from the outcome of a first attempt, which had no interceptor around it; gives it back if it is final.

@@ -5,7 +5,12 @@ use super::Error;
 impl Error {
     /// The error of a call that was sent so many times. `was_sent`: the peer may have acted on an attempt before the last one.
     pub(crate) fn after(mut self, attempts: u32, was_sent: bool) -> Self {
-        match self {
+        match &mut self {
+            // The requests of one attempt's interceptors.
+            Self::Retried { attempts: counted, is_budget_spent: false, .. } => {
+                *counted = attempts.max(*counted);
+                self
+            }
             Self::Retried { .. } => self,
             _ if attempts == 1 => self,
             _ => {
@@ -29,7 +34,7 @@ impl Error {
         }
     }
 
-    /// The error of an attempt whose interceptors have sent so many requests, of which the peer may have acted on one; of 0 as it is.
+    /// The error of a call or an attempt whose interceptors have sent so many requests, of which the peer may have acted on one; of 0 as it is.
     pub(crate) fn behind_requests(mut self, requests: u32) -> Self {
         if requests == 0 {
             return self;

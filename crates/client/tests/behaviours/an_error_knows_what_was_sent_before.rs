@@ -5,7 +5,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anywire_advice::Chain;
-use anywire_client::{CallRequest, ClientBuilder, Error, Limits, Next, Retries};
+use anywire_client::{CallRequest, ClientBuilder, Error, Limits, Next, Response, Retries};
+use anywire_http::Url;
 
 use crate::support::bytes_of_http2::{END_HEADERS, END_STREAM, HEADERS, literals};
 use crate::support::{OK, Peer, block_on, builder, eventually, poll_once, wire};
@@ -109,36 +110,56 @@ fn an_attempt_that_was_sent_is_known_to_the_last_one() {
     }
 }
 
+/// Has the requests of a client sent by way of a function, around each call or each attempt.
+fn around<F, C>(builder: ClientBuilder, calls: bool, function: F) -> ClientBuilder
+where
+    F: Fn(CallRequest, Next) -> C + Send + Sync + 'static,
+    C: Future<Output = Result<Response, Error>> + Send + 'static,
+{
+    if calls { builder.intercept(function) } else { builder.intercept_attempts(function) }
+}
+
+/// A request for an address where nobody is.
+fn elsewhere(request: &CallRequest) -> CallRequest {
+    let mut copy = request.try_clone().expect("a body that is there");
+    copy.set_url(CLOSED.parse().expect("a URL"));
+    copy
+}
+
 /// Sends the request, and then a clone of it, as with another token; or drops the first one once the peer has it.
 #[test]
 fn what_an_interceptor_has_sent_is_known_to_the_error() {
-    for (is_http2, drops) in [(false, false), (true, false), (false, true)] {
+    for (is_http2, drops, calls) in [
+        (false, false, false),
+        (true, false, false),
+        (false, true, false),
+        (false, false, true),
+        (true, false, true),
+        (false, true, true),
+    ] {
         let (got, has_got) = std::sync::mpsc::channel();
+        let got = Mutex::new(got);
         let peer = match is_http2 {
             true => Peer::of_http2(wire("tcp"), |mut frames, _| {
                 while let Some(stream) = frames.request() {
                     frames.say(HEADERS, END_HEADERS | END_STREAM, stream, &literals(&[(":status", "401")]));
                 }
             }),
-            false => {
-                let got = Mutex::new(got);
-                Peer::start(wire("tcp"), move |mut talk| {
-                    while talk.request().is_some() {
-                        let _ = got.lock().expect("no panic").send(());
-                        match drops {
-                            true => talk.wait_for_end(),
-                            false => talk.say(OK.replace("200 OK", "401 Unauthorized")),
-                        }
+            false => Peer::start(wire("tcp"), move |mut talk| {
+                while talk.request().is_some() {
+                    let _ = got.lock().expect("no panic").send(());
+                    match drops {
+                        true => talk.wait_for_end(),
+                        false => talk.say(OK.replace("200 OK", "401 Unauthorized")),
                     }
-                })
-            }
+                }
+            }),
         };
         let has_got = Arc::new(Mutex::new(has_got));
         let twice = move |request: CallRequest, next: Next| {
             let has_got = Arc::clone(&has_got);
             async move {
-                let mut second = request.try_clone().expect("a body that is there");
-                second.set_url(CLOSED.parse().expect("a URL"));
+                let second = elsewhere(&request);
                 let mut first = Box::pin(next.clone().call(request));
                 match drops {
                     true => {
@@ -160,10 +181,60 @@ fn what_an_interceptor_has_sent_is_known_to_the_error() {
                 next.call(second).await
             }
         };
-        let client = version(builder(), is_http2).intercept_attempts(twice).build();
+        let client = around(version(builder(), is_http2), calls, twice).build();
         let error =
             block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("nobody is there");
         assert!(matches!(error.last(), Error::Connect { .. }), "{error:?}");
         says_so(&error);
+    }
+}
+
+/// The inner one sends twice; then there is no room for a third request, which says nothing of what was sent. The outer one decides
+/// whether to send again.
+#[test]
+fn an_outer_interceptor_is_told_what_an_inner_one_has_sent() {
+    for (is_http2, calls) in [(false, false), (false, true), (true, false), (true, true)] {
+        let peer = done(CLOSED.to_owned(), is_http2);
+        let outer = |request: CallRequest, next: Next| async move {
+            let outcome = next.call(request).await;
+            says_so(outcome.as_ref().expect_err("the inner one has failed"));
+            outcome
+        };
+        let inner = |request: CallRequest, next: Next| async move {
+            drop(next.clone().call(request).await?);
+            Err("no url".parse::<Url>().map_or_else(
+                |source| Error::Url { url: "no url".to_owned(), source },
+                |_| unreachable!("it has a space"),
+            ))
+        };
+        let client = version(builder().redirects(0), is_http2);
+        let client = around(around(client, calls, outer), calls, inner).build();
+        let error = block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("no URL");
+        assert!(matches!(error.last(), Error::Url { .. }), "{error:?}");
+        says_so(&error);
+    }
+}
+
+/// The interceptor gives up while a request that it has made goes on elsewhere.
+#[test]
+fn a_request_may_outlive_its_interceptor() {
+    for (is_http2, calls) in [(false, false), (false, true), (true, false), (true, true)] {
+        let peer = done(CLOSED.to_owned(), is_http2);
+        let (gives, gets) = std::sync::mpsc::channel();
+        let gives_up = move |request: CallRequest, next: Next| {
+            let gives = gives.clone();
+            async move {
+                let mut hedge = next.call(request);
+                assert!(poll_once(&mut hedge).is_pending());
+                gives.send(hedge).expect("the test waits for it");
+                Err::<Response, _>(Error::OnLoop)
+            }
+        };
+        let client = around(version(builder().redirects(0), is_http2), calls, gives_up).build();
+        let error = block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("it gave up");
+        assert!(matches!(error.last(), Error::OnLoop), "{error:?}");
+        says_so(&error);
+        let response = block_on(gets.recv().expect("one request")).expect("an answer");
+        assert_eq!(response.status(), 303);
     }
 }
