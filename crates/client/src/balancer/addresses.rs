@@ -56,7 +56,7 @@ impl Balancer {
             }
         }
         Ok(Rc::new_cyclic(|this| {
-            let backend = |(address, priority)| Backend::new(address, priority, balance, this);
+            let backend = |(address, priority)| Backend::new(address, Some(priority), balance, this);
             Self {
                 balance: balance.clone(),
                 url: url.clone(),
@@ -95,9 +95,9 @@ impl Balancer {
         }
     }
 
-    /// All addresses that are known, of the first priority.
-    pub(crate) fn backends(&self) -> Vec<Rc<Backend>> {
-        self.backends.borrow().iter().filter(|backend| backend.priority == 0).cloned().collect()
+    /// All addresses that a call may get now.
+    pub(crate) fn candidates(&self, now: Instant) -> Vec<Rc<Backend>> {
+        Chooser::candidates(&self.backends.borrow(), now).cloned().collect()
     }
 
     /// What was counted of its addresses.
@@ -144,12 +144,15 @@ impl Balancer {
         });
         let found: Vec<Address> = found.collect();
         // Addresses that the user has named stay, whatever the resolver finds.
-        let stays = |backend: &Rc<Backend>| backend.priority > 0 || found.contains(&backend.address);
+        let stays = |backend: &Rc<Backend>| backend.named.is_some() || found.contains(&backend.address);
         let (kept, gone): (Vec<_>, Vec<_>) = self.backends.take().into_iter().partition(stays);
+        for backend in &kept {
+            backend.is_found.set(found.contains(&backend.address));
+        }
         let mut backends = kept;
         for address in found {
             if !backends.iter().any(|backend| backend.address == address) {
-                backends.push(Backend::new(address, 0, &self.balance, &Rc::downgrade(self)));
+                backends.push(Backend::new(address, None, &self.balance, &Rc::downgrade(self)));
             }
         }
         self.backends.replace(backends);

@@ -17,7 +17,10 @@ use crate::pool::Pool;
 /// One address.
 pub(crate) struct Backend {
     pub(super) address: Address,
-    pub(super) priority: usize,
+    /// The priority by which the user has named it.
+    pub(super) named: Option<usize>,
+    /// Whether the name of the origin has it, which is of the first priority then.
+    pub(super) is_found: Cell<bool>,
     pool: RefCell<Weak<Pool>>,
     pub(super) member: Rc<Member>,
 }
@@ -34,7 +37,7 @@ pub(crate) struct Member {
 impl Backend {
     pub(super) fn new(
         address: Address,
-        priority: usize,
+        named: Option<usize>,
         balance: &Balance,
         balancer: &Weak<Balancer>,
     ) -> Rc<Self> {
@@ -45,7 +48,8 @@ impl Backend {
             failures: Cell::new(0),
             ejected: Cell::new(0),
         };
-        Rc::new(Self { address, priority, pool: RefCell::default(), member: Rc::new(member) })
+        let is_found = Cell::new(named.is_none());
+        Rc::new(Self { address, named, is_found, pool: RefCell::default(), member: Rc::new(member) })
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -68,7 +72,7 @@ impl Backend {
 
 impl Choosable for Rc<Backend> {
     fn priority(&self) -> usize {
-        self.priority
+        self.named.filter(|_| !self.is_found.get()).unwrap_or(0)
     }
 
     fn health(&self) -> &Health {

@@ -113,7 +113,8 @@ impl Balance {
 
     /// An address that has failed so often in a row is out: dials that fail, connections that end without a response, timeouts.
     /// The timeout of a [whole call](crate::Timeouts::total) is none of them, so that of silence ([`Timeouts::read`](crate::Timeouts::read)) has to be shorter.
-    /// A status, such as 500, is a response, unless [`eject_on_statuses`](Self::eject_on_statuses) names it. Default 3. At least 1.
+    /// A status, such as 500, is a response, unless [`eject_on_statuses`](Self::eject_on_statuses) names it. Default 3: a
+    /// single connection may end by chance, and a dead address costs each loop no more than that. At least 1.
     pub fn eject_after(mut self, failures: u32) -> Self {
         self.health.eject_after = failures.max(1);
         self

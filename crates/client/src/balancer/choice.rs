@@ -34,11 +34,9 @@ impl Chooser {
 
     /// An address, or none if there is none. If all are out, any of them may be chosen.
     pub(super) fn choose<'a, C: Choosable>(&self, all: &'a [C], now: Instant) -> Option<&'a C> {
-        let healthy = |one: &C| !one.health().is_out(now);
-        let priority = all.iter().filter(|one| healthy(one)).map(C::priority).min();
-        let fits = |one: &&C| priority.is_none_or(|priority| one.priority() == priority && healthy(one));
-        let count = all.iter().filter(fits).count();
-        let nth = |at: usize| all.iter().filter(fits).nth(at);
+        let candidates = Self::candidates(all, now);
+        let count = candidates.clone().count();
+        let nth = |at: usize| candidates.clone().nth(at);
         match (count, self.rule) {
             (0, _) => None,
             (1, _) => nth(0),
@@ -66,6 +64,13 @@ impl Chooser {
                 Some(if is_lighter { second } else { first })
             }
         }
+    }
+
+    /// What is chosen from: the healthy ones of the first priority that has any, or all if all are out.
+    pub(super) fn candidates<C: Choosable>(all: &[C], now: Instant) -> impl Iterator<Item = &C> + Clone {
+        let is_healthy = move |one: &C| !one.health().is_out(now);
+        let first = all.iter().filter(|one| is_healthy(one)).map(C::priority).min();
+        all.iter().filter(move |one| first.is_none_or(|first| one.priority() == first && is_healthy(one)))
     }
 
     /// A random number below `bound` (xorshift64).

@@ -46,7 +46,10 @@ impl Client {
                     return None;
                 }
                 let (shared, url) = (Arc::clone(&inner.0), url.clone());
-                Some(target.handle.spawn(async move || connect_here(&shared, index, &url, wanted).await))
+                // The addresses take turns over all loops together.
+                let before: usize = (0..index).map(|other| Limits::share(connections, other, count)).sum();
+                let connects = async move || connect_here(&shared, index, &url, wanted, before).await;
+                Some(target.handle.spawn(connects))
             })
             .collect();
         let mut connected = 0;
@@ -57,8 +60,15 @@ impl Client {
     }
 }
 
-/// Connects so many times on this loop, which is loop `index`: at all addresses at once, so that one that is dead holds up no other.
-async fn connect_here(inner: &Arc<Inner>, index: usize, url: &Url, wanted: usize) -> Result<usize, Error> {
+/// Connects so many times on this loop, which is loop `index`: at all addresses at once, so that one that is dead holds up no other. The
+/// loops `before` this one connect so many times.
+async fn connect_here(
+    inner: &Arc<Inner>,
+    index: usize,
+    url: &Url,
+    wanted: usize,
+    before: usize,
+) -> Result<usize, Error> {
     let is_open = || match inner.is_shut_down(index) {
         true => Err(Error::Shutdown { sent: false }),
         false => Ok(()),
@@ -71,7 +81,8 @@ async fn connect_here(inner: &Arc<Inner>, index: usize, url: &Url, wanted: usize
     let pools = pools.pools_of(url)?;
     let count = pools.len();
     let connect = |(at, pool): (usize, Rc<Pool>)| {
-        let wanted = Limits::share(wanted, at, count);
+        let turn = (at + count - before % count) % count;
+        let wanted = Limits::share(wanted, turn, count);
         anywire_loops::spawn(async move { pool.connect_ahead(wanted).await })
     };
     let tasks: Vec<_> = pools.into_iter().enumerate().map(connect).collect();

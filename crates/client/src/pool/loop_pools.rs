@@ -195,11 +195,11 @@ impl LoopPools {
         Ok(())
     }
 
-    /// All pools of an origin: one for each of its addresses that are known.
+    /// The pools of an origin that a call may get now: one for each of its addresses.
     pub(crate) fn pools_of(self: &Rc<Self>, url: &Url) -> Result<Vec<Rc<Pool>>, Error> {
         let key = RouteKey::to(url, None);
         let backends = match self.balancer_for(key, url)? {
-            Some(balancer) => balancer.backends(),
+            Some(balancer) => balancer.candidates(precise()),
             None => Vec::new(),
         };
         if backends.is_empty() {

@@ -44,6 +44,38 @@ fn each_address_of_several_gets_its_part() {
     eventually("they are spread evenly", || peers.each_ref().map(Peer::accepted) == [2, 2]);
 }
 
+#[test]
+fn each_address_gets_its_part_over_all_loops() {
+    for (loops, addresses, wanted, each) in [(4, 2, 4, 2), (2, 4, 4, 1), (3, 2, 6, 3), (4, 8, 8, 1)] {
+        let peers: Vec<_> = (0..addresses).map(|_| Peer::answering(wire("tcp"), OK)).collect();
+        let balance = Balance::over(peers.iter().map(Peer::via));
+        let (_loops, client) = client(loops, |builder| builder.balance("http://shop.example", balance));
+        let connected = block_on(client.connect_ahead("http://shop.example", wanted)).expect("it connects");
+        assert_eq!(connected, wanted);
+        eventually("they are spread evenly", || peers.iter().all(|peer| peer.accepted() == each));
+    }
+}
+
+/// As the first call goes: to those that serve while the first choice is none, or has failed.
+#[test]
+fn the_second_choice_is_connected_to_if_there_is_no_first() {
+    let second = Peer::answering(wire("tcp"), OK);
+    let book = Book::new();
+    book.set("shop.example", &[]);
+    let by_name = Balance::over_name().or_else([second.via()]);
+    let (_loops, by_name) =
+        client(1, |builder| builder.resolver(book).balance("http://shop.example", by_name));
+    assert_eq!(block_on(by_name.connect_ahead("http://shop.example", 2)).expect("it connects"), 2);
+    block_on(by_name.get("http://shop.example/").send()).expect("an answer");
+    assert_eq!(by_name.counters().total().dialed, 2, "the call has one of them");
+
+    let dead: Address = "unix:/nowhere/at/all.sock".parse().expect("an address");
+    let failed = Balance::over([&dead]).or_else([second.via()]).eject_after(1).eject_for(HANG);
+    let (_loops, failed) = client(1, |builder| builder.balance("http://shop.example", failed));
+    assert_eq!(block_on(failed.connect_ahead("http://shop.example", 1)).expect("an origin"), 0);
+    assert_eq!(block_on(failed.connect_ahead("http://shop.example", 1)).expect("it connects"), 1);
+}
+
 /// The first call finds them there: the addresses of the name are known before anything is dialled.
 #[test]
 fn each_address_of_a_name_gets_its_part() {
