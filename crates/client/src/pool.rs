@@ -210,8 +210,10 @@ impl Pool {
         if job.loops_left > 0 {
             // Each other loop has a share of the queue, too.
             job.loops_left -= 1;
-            self.forget(1);
-            return LoopPools::pass_on(self.context.client_ref().inner(), self.context.index, job);
+            match LoopPools::pass_on(self.context.client_ref().inner(), self.context.index, job) {
+                None => return self.forget(1),
+                Some(refused) => job = refused,
+            }
         }
         self.context.cells.queue_full.add(1);
         let limits = &self.context.config().limits;

@@ -288,7 +288,7 @@ mod tests {
             // Or another loop has passed it on.
             let (request, reply, response) = call();
             let job = job(request, reply, spread, precise());
-            LoopPools::pass_on(&inner, 0, job);
+            assert!(LoopPools::pass_on(&inner, 0, job).is_none(), "the loop has room");
             let unanswered = response.blocking_recv().expect("it is told").expect_err("it is shut down");
             assert!(matches!(unanswered.error, Error::Shutdown { sent: false }), "{:?}", unanswered.error);
         }

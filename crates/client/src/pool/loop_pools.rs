@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -344,23 +344,30 @@ impl LoopPools {
                 self.place(job);
                 continue;
             }
-            Self::place_on(self.inner(), owner, job);
+            // It has had a place in the queue of this loop, and is owed one.
+            let shared = Arc::clone(self.inner());
+            self.inner().on_loop(owner, move || Self::on_this_loop(&shared, owner).accept(job));
         }
         self.context.kick();
     }
 
-    /// Gives a call to the pool of another loop, in its next turn.
-    fn place_on(inner: &Arc<Inner>, index: usize, job: Job) {
-        let shared = Arc::clone(inner);
-        inner.on_loop(index, move || Self::on_this_loop(&shared, index).accept(job));
-    }
-
-    /// Gives a call that loop `from` has no room for to the next one that owns connections to its origin, and runs.
-    pub(crate) fn pass_on(inner: &Arc<Inner>, from: usize, job: Job) {
+    /// Gives a call that loop `from` has no room for to the next one that owns connections to its origin, and runs. Gives it back if
+    /// that one takes no more.
+    pub(crate) fn pass_on(inner: &Arc<Inner>, from: usize, job: Job) -> Option<Job> {
         let owners = inner.loops().map_or(1, |loops| inner.owners(loops, &job.request.url));
         let mut next = (1..owners).map(|further| (from + further) % owners);
         let index = next.find(|&index| inner.runs(index)).unwrap_or(from);
-        Self::place_on(inner, index, job);
+        let Some(target) = inner.started().get(index) else { return Some(job) };
+        // Shared, because a loop drops what it refuses.
+        let job = Arc::new(Mutex::new(Some(job)));
+        let take = |job: &Mutex<Option<Job>>| job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (shared, passed) = (Arc::clone(inner), Arc::clone(&job));
+        let posted = target.handle.post(move || {
+            if let Some(job) = take(&passed) {
+                Self::on_this_loop(&shared, index).accept(job);
+            }
+        });
+        posted.err().and_then(|_| take(&job))
     }
 
     fn owner_of(&self, job: &Job) -> usize {

@@ -2,10 +2,12 @@
 #![cfg(feature = "tls")]
 
 use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::task::Poll;
 
 use crate::support::names::Book;
-use crate::support::{OK, Peer, all, block_on, client, eventually, poll_once, wire};
-use anywire_client::{Client, Sending};
+use crate::support::{OK, Peer, all, block_on, builder, client, eventually, poll_once, wire};
+use anywire_client::{Client, Error, Limits, Sending};
 use anywire_loops::Loops;
 
 /// A client on four loops whose dials wait until the book is open.
@@ -81,4 +83,47 @@ fn a_dial_that_fails_holds_nobody_up() {
         assert!(error.is_connect(), "{error:?}");
     }
     assert!(client.counters().per_loop.iter().all(|part| part.requests == 2), "in turn");
+}
+
+/// Calls that have no room on the loop where they gather would go to another one, whose inbox is full: they fail, and do not wait there.
+#[test]
+fn a_full_inbox_takes_no_calls_of_another_loop() {
+    let book = Book::new();
+    book.open(false);
+    let of_loops = anywire_loops::Limits { hand_overs_waiting: 4, ..anywire_loops::Limits::default() };
+    let loops = Loops::builder().count(2).limits(of_loops).start().expect("loops start");
+    let limits = Limits { connections_per_origin: 2, queue_per_origin: 2, ..Limits::default() };
+    let client = builder().on(&loops).limits(limits).resolver(book).build();
+
+    let (blocked, is_blocked) = mpsc::channel();
+    let (unblock, unblocked) = mpsc::channel::<()>();
+    let blocks = loops.get(1).spawn(move || async move {
+        let _ = blocked.send(());
+        let _ = unblocked.recv();
+    });
+    is_blocked.recv().expect("it is blocked");
+    while loops.get(1).post(|| ()).is_ok() {}
+
+    let (mut waiting, mut refused) = (Vec::new(), 0);
+    for calls in 1..=20 {
+        let mut call = client.get("https://one.example/").send();
+        // A call from outside begins with the loop whose turn it is: the first one with that which is not blocked.
+        match poll_once(&mut call) {
+            Poll::Pending => {
+                eventually("it has come", || client.counters().total().requests == calls);
+                waiting.push(call);
+            }
+            Poll::Ready(outcome) => panic!("{outcome:?}"),
+        }
+    }
+    eventually("the others are refused", || client.counters().total().queue_full >= 16);
+    for call in &mut waiting {
+        if let Poll::Ready(outcome) = poll_once(call) {
+            assert!(matches!(outcome, Err(Error::QueueFull { .. })), "{outcome:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused >= 16, "{refused}");
+    drop(unblock);
+    blocks.wait().expect("no panic");
 }
