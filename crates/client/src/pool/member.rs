@@ -8,7 +8,6 @@ use anywire_loops::clock::{self, precise};
 use super::Pool;
 use crate::balancer::Member;
 use crate::call::job::{Job, Outcome};
-use crate::pool::queue::Offer;
 
 impl Pool {
     /// Its address is one of several.
@@ -48,7 +47,7 @@ impl Pool {
         let Some(member) = self.member.get() else { return Some(job) };
         let left = member.move_on(job, self, precise());
         let mut stay = Vec::new();
-        while is_out && let Some(job) = self.waiting.pop(Offer::Fresh) {
+        while is_out && let Some(job) = self.waiting.remove_first() {
             let is_of_wire = job.request.options.via.is_some();
             if let Some(job) = member.move_on(job, self, precise()) {
                 stay.push(job);

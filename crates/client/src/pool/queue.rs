@@ -110,7 +110,16 @@ impl Queue {
         })
     }
 
+    /// The oldest call whose caller still waits. It may go back by [`push_first`](Self::push_first): it has waited since it came.
+    pub(crate) fn remove_first(&self) -> Option<Job> {
+        self.remove_by(|jobs| (!jobs.is_empty()).then_some(0))
+    }
+
     fn pop_by(&self, find: impl Fn(&VecDeque<Job>) -> Option<usize>) -> Option<Job> {
+        self.remove_by(find).map(|job| Job { at: precise(), ..job })
+    }
+
+    fn remove_by(&self, find: impl Fn(&VecDeque<Job>) -> Option<usize>) -> Option<Job> {
         loop {
             let job = {
                 let mut jobs = self.jobs.borrow_mut();
@@ -119,7 +128,7 @@ impl Queue {
             };
             self.forget([&job]);
             if job.is_wanted() {
-                return Some(Job { at: precise(), ..job });
+                return Some(job);
             }
         }
     }
