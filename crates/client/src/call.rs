@@ -181,6 +181,15 @@ impl Call {
         })
     }
 
+    /// [`Timeouts::first_byte`](crate::Timeouts::first_byte) of this call.
+    pub fn first_byte_timeout(self, limit: Duration) -> Self {
+        self.edit(|request| {
+            request.options.first_byte_timeout = Some(limit);
+            request.options.has_first_byte_timeout = true;
+            Ok(())
+        })
+    }
+
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {

@@ -352,6 +352,7 @@ fn timeouts() -> Timeouts {
         connect: NO_TIMEOUT,
         handshake: NO_TIMEOUT,
         write: NO_TIMEOUT,
+        first_byte: None,
         read: NO_TIMEOUT,
         stream: NO_TIMEOUT,
         forwarded: NO_TIMEOUT,

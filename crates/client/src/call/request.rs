@@ -75,10 +75,13 @@ pub(crate) struct CallOptions {
     /// Set if the call goes by another wire than the URL's.
     pub(crate) via: Option<Address>,
     pub(crate) proxy: ProxyOfCall,
+    /// None: as for each other part of the response.
+    pub(crate) first_byte_timeout: Option<Duration>,
     pub(crate) read_timeout: Duration,
     pub(crate) stream_timeout: Duration,
     pub(crate) forwarded_timeout: Duration,
     /// The call has said so itself, whatever its origin has.
+    pub(crate) has_first_byte_timeout: bool,
     pub(crate) has_read_timeout: bool,
     pub(crate) has_stream_timeout: bool,
     pub(crate) has_keep_alive: bool,
@@ -114,15 +117,24 @@ pub(crate) struct CallOptions {
     pub(crate) signer: Option<Arc<anywire_http::signatures::Signer>>,
 }
 
+impl CallOptions {
+    /// How long the peer may be silent before the first byte of its response.
+    pub(crate) fn head_timeout(&self) -> Duration {
+        self.first_byte_timeout.unwrap_or(self.read_timeout)
+    }
+}
+
 impl CallRequest {
     pub(crate) fn new(method: Method, url: Url, config: &Config) -> Self {
         let Config { limits, timeouts, .. } = config;
         let options = CallOptions {
             via: None,
             proxy: ProxyOfCall::OfClient,
+            first_byte_timeout: timeouts.first_byte,
             read_timeout: timeouts.read,
             stream_timeout: timeouts.stream,
             forwarded_timeout: timeouts.forwarded,
+            has_first_byte_timeout: false,
             has_read_timeout: false,
             has_stream_timeout: false,
             total_timeout: timeouts.total,
@@ -350,6 +362,9 @@ impl CallRequest {
     pub(crate) fn come_under(&mut self, config: &Config) -> Result<(), Error> {
         let (options, timeouts) = (&mut self.options, &config.timeouts);
         options.collect_bytes = config.limits.body_bytes;
+        if !options.has_first_byte_timeout {
+            options.first_byte_timeout = timeouts.first_byte;
+        }
         if !options.has_read_timeout {
             options.read_timeout = timeouts.read;
         }

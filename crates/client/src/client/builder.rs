@@ -118,6 +118,12 @@ impl ClientBuilder {
         self
     }
 
+    /// [`Timeouts::first_byte`].
+    pub fn first_byte_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.first_byte = Some(limit);
+        self
+    }
+
     /// [`Timeouts::read`].
     pub fn read_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.read = limit;

@@ -138,9 +138,13 @@ pub struct Timeouts {
     pub expect: Duration,
     /// Longest time without progress in sending. Default 10 s.
     pub write: Duration,
-    /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
-    /// in which the caller asks for none, or other callers leave so much unread that the peer may send none
-    /// ([`h2::Limits::connection_window_bytes`]). Default 30 s: slow APIs and long polls take that long.
+    /// Last request byte .. first response byte, as [`Phase::Read`](crate::Phase::Read). A byte of the response's head begins this time
+    /// anew, and so does an interim response. Default: `None`, which is as long as `read`, because most servers that are silent before a
+    /// response may be so within it.
+    pub first_byte: Option<Duration>,
+    /// Longest silence: last request byte .. first response byte, unless `first_byte` has a limit of its own; then between response
+    /// bytes, not counting the time in which the caller asks for none, or other callers leave so much unread that the peer may send
+    /// none ([`h2::Limits::connection_window_bytes`]). Default 30 s: slow APIs and long polls take that long.
     pub read: Duration,
     /// Longest silence between the bytes of a body that says it is a stream (`text/event-stream`, `application/grpc`), if that is
     /// longer than `read`. Default: no limit, because such a stream may say nothing for as long as nothing happens.
@@ -176,6 +180,7 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(5),
             expect: Duration::from_secs(1),
             write: Duration::from_secs(10),
+            first_byte: None,
             read: Duration::from_secs(30),
             stream: Duration::MAX,
             forwarded: Duration::from_secs(300),

@@ -155,7 +155,7 @@ impl Watchdog {
         self.waits_for = Some(waits_for);
         self.silent_until = match waits_for {
             WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
-            WaitsFor::Head => Some((after(now, job.request.options.read_timeout), Phase::Read)),
+            WaitsFor::Head => Some((after(now, job.request.options.head_timeout()), Phase::Read)),
             WaitsFor::Body | WaitsFor::Either => Some((after(now, download.silence_max(job)), Phase::Body)),
             WaitsFor::CallerGives | WaitsFor::CallerTakes | WaitsFor::OthersTake => None,
         };
@@ -250,6 +250,7 @@ fn late(phase: Phase, download: &Download, job: &Job, context: &LoopContext) -> 
     }
     let limit = match phase {
         Phase::Write => context.config().timeouts.write,
+        Phase::Read => job.request.options.head_timeout(),
         Phase::Total => job.request.options.total_timeout,
         _ => download.silence_max(job),
     };

@@ -34,7 +34,9 @@ impl Phase {
             Self::Handshake => "see what the peer does, or raise handshake_timeout",
             Self::Connect => "see that the peer runs and is reachable, or raise connect_timeout",
             Self::Write => "the peer does not take the request: see what it does, or raise write_timeout",
-            Self::Read => "the peer is silent: see what it does, or raise read_timeout",
+            Self::Read => {
+                "the peer is silent: see what it does, or raise read_timeout, or first_byte_timeout"
+            }
             Self::Body => {
                 "the peer is silent: see what it does, or raise read_timeout, or stream_timeout for a stream"
             }

@@ -20,6 +20,7 @@ mod a_client_sets_options_of_its_sockets;
 mod a_dead_idle_connection_is_never_used;
 mod a_drip_renews_only_its_own_deadline;
 mod a_dropped_call_frees_its_place;
+mod a_first_byte_has_a_deadline_of_its_own;
 mod a_head_keeps_its_length_when_it_is_handed_on;
 mod a_loop_that_died_gets_no_calls;
 mod a_loop_that_ends_ends_its_calls;
