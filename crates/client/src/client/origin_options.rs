@@ -1,9 +1,11 @@
 //! Options that hold for one origin, and may change while the client runs.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use anywire_wire::SocketOptions;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
@@ -38,6 +40,8 @@ pub struct OriginOptions {
     retries: Option<Arc<Retries>>,
     redirects: Option<Arc<Redirects>>,
     keep_alive: Option<bool>,
+    socket: Option<SocketOptions>,
+    local_address: Option<IpAddr>,
     #[cfg(feature = "tls")]
     tls: Option<Result<ClientTls, Arc<TlsError>>>,
     #[cfg(feature = "tls")]
@@ -100,6 +104,18 @@ impl OriginOptions {
         self
     }
 
+    /// Options of the sockets that lead there: [`ClientBuilder::socket`](crate::ClientBuilder::socket).
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.socket = Some(options);
+        self
+    }
+
+    /// The address of this machine from which connections are made: [`ClientBuilder::local_address`](crate::ClientBuilder::local_address).
+    pub fn local_address(mut self, address: IpAddr) -> Self {
+        self.local_address = Some(address);
+        self
+    }
+
     /// How TLS is spoken, such as with another certificate of this end: [`ClientBuilder::tls`](crate::ClientBuilder::tls). A
     /// fault in the options is [`Error::Tls`] of each call.
     #[cfg(feature = "tls")]
@@ -126,6 +142,10 @@ impl OriginOptions {
         if let Some(proxies) = &self.proxies {
             config.network.proxies = Some(proxies.clone());
         }
+        if let Some(socket) = &self.socket {
+            config.network.socket = socket.clone();
+        }
+        config.network.local_address = self.local_address.or(config.network.local_address);
         if let Some(retries) = &self.retries {
             config.retries = Arc::clone(retries);
         }

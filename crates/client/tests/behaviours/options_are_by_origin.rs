@@ -1,14 +1,18 @@
 //! An origin may have options of its own, and others while the client runs.
 
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::simulated::Simulated;
 use crate::support::{
-    AnyWire, HANG, OK, Peer, all, block_on, client, eventually, on_each_wire, on_four_wires_at_a_time,
+    AnyWire, HANG, OK, Peer, Talk, all, block_on, client, eventually, on_each_wire, on_four_wires_at_a_time,
     on_token, wire,
 };
 use anywire_client::{Call, Client, ClientBuilder, Error, Limits, OriginOptions, Phase, Retries, Timeouts};
 use anywire_http::{StatusCode, Version};
+use anywire_wire::{SocketHook, SocketOptions};
 
 /// So many connections, with one call each over HTTP/2 too.
 fn limits(connections: usize) -> Limits {
@@ -308,6 +312,67 @@ fn a_rule_leads_to_the_options_of_another_origin() {
     let (_loops, client) = client(1, |builder| builder.rules(&rules).origin_options(peer.url("/"), few));
     let body = block_on(async { client.get("http://shop.example/").send().await?.bytes().await });
     assert!(matches!(body, Err(Error::BodyTooLarge { limit_bytes: 1 })), "{body:?}");
+}
+
+#[test]
+fn sockets_have_options_by_origin() {
+    for is_http2 in [false, true] {
+        let from = Arc::new(Mutex::new(Vec::new()));
+        let start = || {
+            let froms = Arc::clone(&from);
+            let note = move |talk: &mut Talk| {
+                let ip = talk.with(async |connection| connection.peer().ip()).flatten();
+                froms.lock().expect("no panic").extend(ip);
+            };
+            match is_http2 {
+                true => Peer::of_http2(wire("tcp"), move |mut frames, _| {
+                    while let Some(stream) = frames.request() {
+                        note(&mut frames.talk);
+                        frames.answer(stream);
+                    }
+                }),
+                false => Peer::start(wire("tcp"), move |mut talk| {
+                    while talk.request().is_some() {
+                        note(&mut talk);
+                        talk.say(OK);
+                    }
+                }),
+            }
+        };
+        let (own, other) = (start(), start());
+        let hooked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&hooked);
+        let hook = SocketHook::new(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
+        let socket = SocketOptions { hook: Some(hook), ..SocketOptions::default() };
+        let seven = "127.0.0.7".parse().expect("an address");
+        let options = OriginOptions::default().socket(socket).local_address(seven);
+        let (_loops, client) =
+            client(1, |builder| of_version(builder, is_http2).origin_options(own.url("/"), options));
+        let call = |url: String| block_on(client.get(url).send()).expect("an answer");
+        for peer in [&own, &other] {
+            call(peer.url("/"));
+        }
+        // A proxy on the way is reached by the sockets of the origin.
+        if !is_http2 {
+            client
+                .set_origin_options("http://led.example", &OriginOptions::default().local_address(seven))
+                .expect("an origin");
+            let proxy = format!("http://{}", other.via().location());
+            block_on(client.get("http://led.example/").proxy(proxy).send()).expect("an answer");
+        }
+        let one: IpAddr = "127.0.0.1".parse().expect("an address");
+        let froms = from.lock().expect("no panic").clone();
+        assert_eq!(froms[..2], [seven, one]);
+        assert!(froms[2..].iter().all(|from| *from == seven), "{froms:?}");
+        assert_eq!(hooked.load(Ordering::SeqCst), 1, "of the origin that has it");
+        // Taken back, they are those of the client.
+        client.clear_origin_options(own.url("/")).expect("an origin");
+        call(own.url("/"));
+        assert_eq!(from.lock().expect("no panic").last(), Some(&one));
+    }
 }
 
 #[test]
