@@ -161,7 +161,8 @@ impl Download {
         limits: &Limits,
     ) -> Result<Option<Departure>, ()> {
         match self {
-            Self::Here { head, .. } if !has_no_body(head, &job.request.method) => {}
+            // Another protocol has bytes whatever the status and the method are.
+            Self::Here { head, .. } if outgoing.is_some() || !has_no_body(head, &job.request.method) => {}
             _ => return Ok(None),
         }
         let Self::Here { head, length, body: first, trailers } = std::mem::replace(self, Self::Over) else {

@@ -42,26 +42,20 @@ async fn carry(
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let read = from_caller.read(&mut buffer).await?;
-            let write = async {
-                if read == 0 {
-                    // With TLS this is a write, too.
-                    return to_peer.shutdown().await;
-                }
-                to_peer.write_all(&buffer[..read]).await?;
-                to_peer.flush().await
-            };
-            let mut write = pin!(write);
-            match timeout(STUCK_AFTER, &mut write).await {
-                Ok(written) => written?,
-                Err(_) => {
-                    tell.send_replace(Upward::IsStuck);
-                    write.await?;
-                    tell.send_replace(Upward::Flows);
-                }
-            }
             if read == 0 {
+                // With TLS this is a write, too.
+                watched(&tell, to_peer.shutdown()).await?;
                 break;
             }
+            let mut rest = &buffer[..read];
+            while !rest.is_empty() {
+                // Each part that the peer takes is progress.
+                match watched(&tell, to_peer.write(rest)).await? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    taken => rest = &rest[taken..],
+                }
+            }
+            watched(&tell, to_peer.flush()).await?;
         }
         tell.send_replace(Upward::HasEnded);
         Ok(())
@@ -103,6 +97,23 @@ enum Upward {
     /// The peer takes none for now.
     IsStuck,
     HasEnded,
+}
+
+/// Carries out a write, and tells when it does not come to its end.
+async fn watched<T>(
+    tell: &watch::Sender<Upward>,
+    write: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let mut write = pin!(write);
+    match timeout(STUCK_AFTER, &mut write).await {
+        Ok(written) => written,
+        Err(_) => {
+            tell.send_replace(Upward::IsStuck);
+            let written = write.await?;
+            tell.send_replace(Upward::Flows);
+            Ok(written)
+        }
+    }
 }
 
 /// Ready once the peer has taken all of a caller who has left, or nothing for `patience`.

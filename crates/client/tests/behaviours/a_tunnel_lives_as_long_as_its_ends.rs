@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anywire_client::{AttemptEnd, ClientBuilder, Ended, Limits};
+use anywire_http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::bytes_of_http2::*;
@@ -200,6 +201,92 @@ fn a_peer_that_reads_late_gets_all_of_a_caller_who_has_left() {
         });
         let heard = all.try_recv().expect("the peer has heard the end");
         assert_eq!(heard, written, "HTTP/2: {is_http2}, talks: {talks}");
+    }
+}
+
+/// Every part that it takes gives it time for the next one.
+#[test]
+fn a_peer_that_reads_slowly_gets_all_of_a_caller_who_has_left() {
+    for (is_http2, version) in [false, true].into_iter().zip(VERSIONS) {
+        let scene = Simulated::new();
+        let (report, all) = std::sync::mpsc::channel();
+        let peer = scene.peer(move |mut line| {
+            let report = report.clone();
+            async move {
+                let mut heard = 0;
+                if is_http2 {
+                    let Some(stream) = agree(&mut line).await else { return };
+                    while let Some(frame) = line.next().await {
+                        if frame.kind == DATA {
+                            heard += frame.payload.len();
+                        }
+                        if frame.kind == RST_STREAM || frame.flags & END_STREAM != 0 && frame.kind == DATA {
+                            break;
+                        }
+                        // A small window, and another one when it is used up.
+                        if heard >= 65_535 {
+                            tokio::time::sleep(Duration::from_secs(5)).await;
+                            line.frame(WINDOW_UPDATE, 0, stream, &[0, 0, 8, 0]).await;
+                            line.frame(WINDOW_UPDATE, 0, 0, &[0, 0, 8, 0]).await;
+                        }
+                    }
+                } else {
+                    line.head().await;
+                    line.say(SWITCH).await;
+                    let mut bytes = [0; 200];
+                    while let Ok(read @ 1..) = line.connection.read(&mut bytes).await {
+                        heard += read;
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                }
+                let _ = report.send(heard);
+            }
+        });
+        let client = scene.client(version);
+        let written = scene.run(async move || {
+            let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+            let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+            let mut written = 0;
+            for _ in 0..40 {
+                let write = upgraded.write(&[b'x'; 10_000]);
+                let Ok(count) = tokio::time::timeout(Duration::from_millis(10), write).await else { break };
+                written += count.expect("room");
+            }
+            drop(upgraded);
+            tokio::time::sleep(Duration::from_secs(7200)).await;
+            assert_eq!(client.counters().total().active, 0, "HTTP/2: {is_http2}");
+            written
+        });
+        assert_eq!(all.try_recv().expect("the peer has heard the end"), written, "HTTP/2: {is_http2}");
+    }
+}
+
+/// Any success opens it (RFC 8441 section 5), whatever the method of the call is.
+#[test]
+fn it_has_bytes_whatever_opened_it() {
+    for (method, status) in [("GET", "204"), ("HEAD", "200"), ("POST", "201")] {
+        let scene = Simulated::new();
+        let peer = scene.peer(move |mut line| async move {
+            line.greet(&ALLOWS_TUNNELS).await;
+            let Some(stream) = line.request().await else { return };
+            line.frame(HEADERS, END_HEADERS, stream, &literals(&[(":status", status)])).await;
+            line.frame(DATA, 0, stream, b"hello").await;
+            assert_eq!(heard(&mut line).await, b"world");
+            line.frame(DATA, END_STREAM, stream, b"").await;
+        });
+        let client = scene.client(|builder| builder.http2_prior_knowledge());
+        scene.run(async move || {
+            let method = Method::from_bytes(method.as_bytes()).expect("a method");
+            let call = client.request(method, "http://peer.example/").via(peer.via()).upgrade("toy");
+            let response = call.send().await.expect("a response");
+            assert_eq!(response.status().as_str(), status);
+            let mut upgraded = response.upgrade().expect("the stream");
+            upgraded.write_all(b"world").await.expect("it goes on");
+            upgraded.shutdown().await.expect("an end");
+            let mut said = String::new();
+            upgraded.read_to_string(&mut said).await.expect("the peer's end");
+            assert_eq!(said, "hello");
+        });
     }
 }
 

@@ -455,7 +455,7 @@ impl Session {
                 self.unflushed.push(place);
                 // What held it back was the window, which the peer has opened. Behind bytes that the wire has yet to take, more
                 // of the caller's is no progress of the peer.
-                stream.watchdog.peer_took();
+                stream.peer_took();
                 self.schedule.sent_bytes = self.schedule.sent_bytes.wrapping_add(length);
                 stream.counted_bytes = self.schedule.sent_bytes;
             }
@@ -481,7 +481,7 @@ impl Session {
             self.unflushed.retain(|&place| {
                 let Some(stream) = streams.get_mut(place) else { return false };
                 stream.job.sent |= taken > stream.begins_at;
-                stream.watchdog.peer_took();
+                stream.peer_took();
                 schedule.dirty.push(place);
                 if stream.upload.is_done()
                     && stream.ends_at <= taken

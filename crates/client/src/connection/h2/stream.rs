@@ -84,6 +84,20 @@ impl Stream {
         self.watchdog.peer_gave();
     }
 
+    /// The peer took bytes. If they are what a caller of a tunnel has left behind, it has its time for the rest anew.
+    pub(super) fn peer_took(&mut self) {
+        self.watchdog.peer_took();
+        if matches!(self.tunnel, Tunnel::CallerGone) {
+            self.wait_for_rest();
+            self.watchdog.count_anew();
+        }
+    }
+
+    /// The caller has left a tunnel: so long may the peer take nothing, and keep its direction open.
+    fn wait_for_rest(&mut self) {
+        self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
+    }
+
     /// Whether a frame of the response has come.
     pub(super) fn has_response(&self) -> bool {
         self.interim > 0 || !self.download.is_awaited()
@@ -165,7 +179,7 @@ impl Stream {
         let Tunnel::Open(departure) = &mut self.tunnel else { return };
         if Pin::new(departure).poll(cx).is_ready() {
             self.tunnel = Tunnel::CallerGone;
-            self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
+            self.wait_for_rest();
         }
     }
 

@@ -222,15 +222,15 @@ impl Engine {
         }
         self.idle_budget.earn(EARNED_BY_STREAM);
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
-        // Whatever length the head states (RFC 9113 section 8.1.1).
-        let has_no_body = stream.kind == StreamKind::Head || forbids_body(status);
         if stream.kind == StreamKind::Tunnel && !status.is_success() {
             stream.kind = StreamKind::Message;
         }
-        if has_no_body {
-            stream.left = Some(0);
-        } else if stream.kind != StreamKind::Tunnel {
-            stream.left = length;
+        match stream.kind {
+            // Any success opens it, also one that has no body elsewhere (RFC 9110 section 9.3.6).
+            StreamKind::Tunnel => {}
+            // Whatever length the head states (RFC 9113 section 8.1.1).
+            StreamKind::Head => stream.left = Some(0),
+            StreamKind::Message => stream.left = if forbids_body(status) { Some(0) } else { length },
         }
         if end && stream.left.is_some_and(|left| left > 0) {
             return self.malformed(now, id, MessageFault::NoBody, out);
