@@ -192,6 +192,23 @@ impl Body {
         }
     }
 
+    /// A copy of a body that is here whole, or of what is left of it to read. The bytes are shared. A body that comes in pieces has none,
+    /// because they come once.
+    ///
+    /// ```
+    /// use anywire_http::Body;
+    ///
+    /// let copy = Body::from("hello").try_clone().expect("it is whole");
+    /// assert_eq!(copy.into_full().unwrap(), "hello");
+    /// assert!(Body::channel(1).1.try_clone().is_none());
+    /// ```
+    pub fn try_clone(&self) -> Option<Self> {
+        match &self.kind {
+            Kind::Full(bytes) => Some(bytes.clone().into()),
+            Kind::Coming(_) => None,
+        }
+    }
+
     /// Like [`Body::as_full`], giving the bytes away.
     ///
     /// ```
