@@ -4,9 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use anywire_client::cookies::CookieJar;
+use anywire_client::har::Recorder;
+use anywire_client::rules::Rules;
 use anywire_client::{
-    Balance, Call, CallRequest, Client, ClientBuilder, Error, Limits, Next, Response, Retries,
+    Balance, Begun, Call, CallRequest, Client, ClientBuilder, Ended, Error, Limits, Next, Observer, Response,
+    Retries, Timeouts,
 };
+use anywire_http::signatures::{Signer, SigningKey};
 use anywire_http::{Body, Headers, Method, StatusCode};
 use anywire_wire::names::{Answer, Records, ResolveError, Resolver, Resolving};
 
@@ -77,7 +82,7 @@ fn what_fails_too_often_says_how_often() {
 }
 
 #[test]
-fn a_post_is_seen_once_with_every_option_on() {
+fn what_is_sent_again_is_said_by_its_method_or_its_caller() {
     let mark = |call: Call, name: &str| match name {
         "marked" => call.idempotent(),
         "keyed" => call.header("Idempotency-Key", "7"),
@@ -96,6 +101,69 @@ fn a_post_is_seen_once_with_every_option_on() {
             let error = block_on(call.send()).expect_err("no answer");
             assert!(error.may_have_been_processed(), "{error:?}");
             assert_eq!(requests.load(Ordering::SeqCst), times, "{method} {name}: {error:?}");
+        }
+    }
+}
+
+/// All that may repeat a request, wait with it, lead it elsewhere, or stand around it.
+fn with_every_option(builder: ClientBuilder, is_http2: bool, keep_alive: bool, peers: &[Peer; 2]) -> Client {
+    struct Watches;
+    impl Observer for Watches {
+        type Attempt = ();
+        fn begin(&self, _: &Begun<'_>) {}
+        fn end(&self, (): (), _: &Ended<'_>) {}
+    }
+    let rules = Rules::from_toml("[[rule]]\nto = [{ set_headers = { x-shop = 'one' } }]").expect("rules");
+    let balance = Balance::over(peers.each_ref().map(|peer| peer.via().clone())).eject_after(1);
+    let statuses = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE];
+    let signer = Signer::new("me", SigningKey::hmac_sha256(b"at least 32 bytes that nobody else knows"))
+        .covers(["@method", "@target-uri", "content-digest"]);
+    let builder = match (is_http2, keep_alive) {
+        (true, _) => builder.http2_prior_knowledge(),
+        (false, true) => builder.http1_only().pipelining(8),
+        (false, false) => builder.http1_only(),
+    };
+    builder
+        .retries(eager())
+        .redirects(5)
+        .keep_alive(keep_alive)
+        .expect_continue(0)
+        .timeouts(Timeouts { expect: Duration::from_millis(1), ..Timeouts::default() })
+        .balance("http://shop.example", balance.eject_on_statuses(statuses))
+        .intercept(|request: CallRequest, next: Next| next.call(request))
+        .intercept(Recorder::new())
+        .intercept_attempts(|request: CallRequest, next: Next| next.call(request))
+        .rules(&rules)
+        .basic("http://shop.example", "ada", "secret")
+        .cookies(CookieJar::new())
+        .sign(signer)
+        .observe(Watches)
+        .latencies()
+        .spans()
+        .build()
+}
+
+#[test]
+fn a_post_is_seen_once_with_every_option_on() {
+    for (is_http2, keep_alive) in [(false, true), (false, false), (true, true), (true, false)] {
+        for ahead in [0, 4] {
+            for (method, is_once) in [("POST", true), ("PATCH", true), ("PUT", false)] {
+                let one = || if is_http2 { closing_http2() } else { closing("tcp", usize::MAX) };
+                let ((one, of_one), (other, of_other)) = (one(), one());
+                let peers = [one, other];
+                let client = with_every_option(builder(), is_http2, keep_alive, &peers);
+                block_on(client.connect_ahead("http://shop.example", ahead)).expect("an origin");
+                let method = Method::from_bytes(method.as_bytes()).expect("a method");
+                let call = client.request(method.clone(), "http://shop.example/orders").body("tea");
+                let error = block_on(call.send()).expect_err("no answer");
+                assert!(error.may_have_been_processed(), "{error:?}");
+                let times = of_one.load(Ordering::SeqCst) + of_other.load(Ordering::SeqCst);
+                assert_eq!(
+                    times == 1,
+                    is_once,
+                    "{method} {times} times, {is_http2} {keep_alive} {ahead}: {error:?}"
+                );
+            }
         }
     }
 }
