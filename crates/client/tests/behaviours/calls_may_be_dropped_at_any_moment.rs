@@ -36,23 +36,38 @@ const CALLERS: u64 = 24;
 /// Calls that are dropped in a run.
 const DROPS: u64 = 1000;
 
+/// Runs of each kind: 10,000 dropped calls in all, and some more.
+const RUNS: u64 = 3;
+
 #[test]
 fn over_http1() {
-    for_each_seed(1, |seed| play(seed, "http", "memory:", false));
+    for_each_seed(RUNS, |seed| play(seed, "http", "memory:", false, ClientBuilder::http1_only));
+}
+
+#[test]
+fn over_http1_that_calls_share() {
+    let shared = |builder: ClientBuilder| builder.http1_only().pipelining(3);
+    for_each_seed(RUNS, |seed| play(seed, "http", "memory:", false, shared));
 }
 
 #[test]
 fn over_http2() {
-    for_each_seed(1, |seed| play(seed, "http", "memory:", true));
+    for_each_seed(RUNS, |seed| play(seed, "http", "memory:", true, ClientBuilder::http2_prior_knowledge));
 }
 
 #[cfg(feature = "tls")]
 #[test]
 fn over_tls() {
-    for_each_seed(1, |seed| play(seed, "https", "tls+memory:", false));
+    for_each_seed(RUNS, |seed| play(seed, "https", "tls+memory:", false, ClientBuilder::http1_only));
 }
 
-fn play(seed: u64, scheme: &'static str, wire: &str, is_http2: bool) {
+fn play(
+    seed: u64,
+    scheme: &'static str,
+    wire: &str,
+    is_http2: bool,
+    version: fn(ClientBuilder) -> ClientBuilder,
+) {
     let scene = Simulated::new();
     let seen = Seen::default();
     let served = seen.clone();
@@ -70,7 +85,6 @@ fn play(seed: u64, scheme: &'static str, wire: &str, is_http2: bool) {
         };
         let (of_calls, of_attempts) = (loiterer(seed), loiterer(seed + 1));
         let builder = builder.limits(limits).connector(roads.clone()).retries(retries);
-        let version = if is_http2 { ClientBuilder::http2_prior_knowledge } else { ClientBuilder::http1_only };
         version(builder).intercept(of_calls).intercept_attempts(of_attempts)
     });
     scene.run(async move || {
