@@ -2,6 +2,7 @@
 //!
 //! | link, outermost first | runs |
 //! | --- | --- |
+//! | codecs ([`encode`](crate::Call::encode), [`decode`](crate::Response::decode)) | before the call, and behind it |
 //! | interceptors of calls ([`intercept`](crate::ClientBuilder::intercept)), in the order of adding | once a call |
 //! | [`Redirects`] | follows from one URL to the next, each a *hop* |
 //! | traffic rules ([`rules`](crate::ClientBuilder::rules)) | for each hop, for the URL that comes next |

@@ -29,7 +29,7 @@ use crate::{Error, Response};
 /// ```
 #[derive(Clone)]
 pub struct Redirects {
-    /// How many are followed, one after the other. Default 5. One more is [`Error::Redirect`]. With 0 a response of this
+    /// How many are followed, one after the other. Default 5: real sites need two or three, and a circle is noticed apart. One more is [`Error::Redirect`]. With 0 a response of this
     /// kind is what the caller gets.
     pub hops: usize,
     /// Whether a URL of `https` may lead to one of `http`. Default: no.

@@ -42,20 +42,21 @@ use crate::{Error, Phase, Response};
 /// ```
 #[derive(Clone)]
 pub struct Retries {
-    /// Attempts beyond the first one. Default 2.
+    /// Attempts beyond the first one. Default 2: what two more do not help is no passing trouble.
     pub max: u32,
-    /// The first pause is a random part of this, and each one behind it of twice as much (full jitter). Default 50 ms.
+    /// The first pause is a random part of this, and each one behind it of twice as much (full jitter). Default 50 ms: some round
+    /// trips, and nothing that a person notices.
     pub first_pause: Duration,
-    /// The most that a pause is a part of. Default 2 s.
+    /// The most that a pause is a part of. Default 2 s: a restart, and far below the deadline of the whole call.
     pub pause_max: Duration,
     /// The longest `retry-after` (RFC 9110 section 10.2.3) that is waited for. With a longer one the response is the caller's.
-    /// Default 10 s.
+    /// Default 10 s: a caller who waits longer wants to know.
     pub retry_after_max: Duration,
     /// Statuses that are tried again, such as 429 and 503. Default: none. A success (2xx) is never tried again.
     pub statuses: Vec<StatusCode>,
     /// Retries to one origin, in per cent of the calls there in the last 10 s, on each loop. Default 20, and 10 retries
-    /// besides. More than that is [`Error::Retried`], or the response whose status was to be tried again: an origin in trouble gets no load
-    /// on top.
+    /// besides: the load of a fifth more is no flood, and an origin with few calls gets its repeats. More than that
+    /// is [`Error::Retried`], or the response whose status was to be tried again: an origin in trouble gets no load on top.
     pub budget_percent: u32,
     /// If set, decides in the place of the table which harmless attempts are repeated. It is not asked about a success (2xx).
     pub when: Option<RetryHook>,

@@ -33,7 +33,8 @@ pub struct Limits {
     /// burst does not hit a peer's accept queue all at once, and the waiters also take connections that come free
     /// meanwhile.
     pub dials_per_origin: usize,
-    /// Pools that each loop keeps. Default 512. An origin has one as a rule, and another one for each further route that its calls take: each
+    /// Pools that each loop keeps. Default 512: more origins than most programs call, and their connections stay below the descriptors
+    /// of a process if each has one or two. An origin has one as a rule, and another one for each further route that its calls take: each
     /// [`via`](crate::Call::via), each [proxy of a call](crate::Call::proxy), upgrades through a proxy that relays the other calls, and each
     /// address of a [`Balance`](crate::Balance). A new pool takes the place of the one that is unused for longest. If all of them have
     /// calls, the call is [`TooManyOrigins`](crate::Error::TooManyOrigins).
@@ -128,7 +129,7 @@ pub struct Timeouts {
     /// The name of the origin to its first address. Default 2 s: a name server that is asked a second time has answered by then.
     pub resolve: Duration,
     /// All addresses of the origin together, from the first attempt on; through a proxy once for those of the proxy, and once more for the
-    /// tunnel that it makes. Default 3 s.
+    /// tunnel that it makes. Default 3 s: a first packet that is lost is sent again after one second.
     pub connect: Duration,
     /// The handshake of TLS, after the connection is there. Default 5 s: a few round trips of a bad line, and some work of
     /// a busy peer.
@@ -136,7 +137,8 @@ pub struct Timeouts {
     /// How long a body waits for the 100 that it [expects](crate::ClientBuilder::expect_continue), before it is sent without one. Default 1 s, as
     /// in curl: many servers do not know that.
     pub expect: Duration,
-    /// Longest time without progress in sending. Default 10 s.
+    /// Longest time without progress in sending. Default 10 s: a peer that collects garbage, or has its disk to wait for, goes on
+    /// before that.
     pub write: Duration,
     /// Last request byte .. first response byte, as [`Phase::Read`](crate::Phase::Read). A byte of the response's head begins this time
     /// anew, and so does an interim response. Default: `None`, which is as long as `read`, because most servers that are silent before a
@@ -153,7 +155,7 @@ pub struct Timeouts {
     /// is longer than `read`. Default 5 min, as in Envoy: it may be a stream, and a peer that died is still found.
     pub forwarded: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
-    /// stream, for which `stream_total` holds. Default 60 s.
+    /// stream, for which `stream_total` holds. Default 60 s: twice the longest silence, so that a slow call may be repeated once.
     pub total: Duration,
     /// The whole call, up to the last byte of a body that is handed out as a stream, however slowly it is taken. Default: no limit,
     /// because a stream may be long. [`total_timeout`](crate::ClientBuilder::total_timeout) sets both.
@@ -167,7 +169,8 @@ pub struct Timeouts {
     /// A connection this old, give or take 10 %, is closed after its response. Default 10 min: a change of DNS
     /// takes effect.
     pub lifetime: Duration,
-    /// A pool without calls for this long is closed and forgotten. Default 10 min.
+    /// A pool without calls for this long is closed and forgotten. Default 10 min: its connections have ended before, and what is left of it
+    /// is cheap to make anew.
     pub pool_unused: Duration,
 }
 
