@@ -25,6 +25,7 @@ use crate::contained::{Payload, drop_each};
 use crate::context::{Arrival, LoopContext, Peer, RequestNumber};
 use crate::counters::Live;
 use crate::extract::StatesId;
+use crate::layers::RequestIds;
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
 use crate::pool::QueueDeadline;
@@ -57,6 +58,8 @@ pub(crate) struct Dispatch {
     replaced: Vec<Rc<Replaced>>,
     /// Exchanges are observed.
     is_observed: bool,
+    /// A layer names requests.
+    layers_name: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
     work: Work,
 }
@@ -84,6 +87,7 @@ impl Dispatch {
         let body_bytes = |own: &Option<Limits>| own.as_ref().unwrap_or(limits).body_bytes;
         let own_body_limits = own_limits.iter().map(body_bytes).collect();
         let (states, paths) = (table.states(), table.paths());
+        let layers_name = table.layers().iter().any(|layer| layer.of_type::<RequestIds>().is_some());
         Self {
             own_limits,
             param_names: table.param_names(),
@@ -104,6 +108,7 @@ impl Dispatch {
             counters,
             replaced: Self::all_replaced(before),
             is_observed: !observers.is_empty(),
+            layers_name,
             observers,
             refusals,
             work: Work::here(),
@@ -275,7 +280,7 @@ impl Dispatch {
     #[cold]
     pub(crate) fn begin_exchange(
         &self,
-        head: &RequestHead,
+        head: &mut RequestHead,
         body: Option<&Body>,
         peer: &mut Option<Arc<Peer>>,
         make_peer: impl FnOnce() -> Peer,
@@ -287,7 +292,7 @@ impl Dispatch {
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
         let peer = peer.get_or_insert_with(|| Arc::new(make_peer()));
-        self.observers.begin(head, self.route(endpoint), received, &peer.address)
+        self.observers.begin(head, self.layers_name, self.route(endpoint), received, &peer.address)
     }
 
     /// Notes whose an exchange is: within layers of the server that is not known when it begins.

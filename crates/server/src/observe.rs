@@ -15,7 +15,7 @@ use anywire_wire::Address;
 
 pub(crate) use self::log::RequestLog;
 use self::tracked::{ErasedObserver, TypedObserver};
-pub(crate) use self::tracked::{Observers, Tracked, Written};
+pub(crate) use self::tracked::{GivenName, Observers, Tracked, Written};
 
 /// Sees the exchanges of one loop, by [`Server::observe`](crate::Server::observe).
 ///
@@ -97,7 +97,9 @@ pub struct Ended<'e> {
     pub version: Version,
     /// The address of the peer.
     pub peer: &'e Address,
-    /// The field `x-request-id` of the response, else that of the request.
+    /// The name that [`RequestIds`](crate::layers::RequestIds) has given, by whatever field it goes, and however the exchange ended; the
+    /// outermost one if there are several. Else the field `x-request-id` of the response. On a server without that layer, else the same
+    /// field of the request, if its characters are those of a name.
     pub request_id: Option<&'e str>,
     /// The status of the response. `None` if none was begun.
     pub status: Option<StatusCode>,

@@ -1,5 +1,6 @@
 //! A layer as a router keeps it: without its type, with its place in the program.
 
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -28,7 +29,6 @@ impl GivenLayer {
     }
 
     /// The layer itself, if it is of this type.
-    #[cfg(feature = "openapi")]
     pub(crate) fn of_type<L: 'static>(&self) -> Option<&L> {
         self.layer.as_any().downcast_ref()
     }
@@ -69,8 +69,7 @@ impl fmt::Debug for GivenLayer {
 
 /// A [`Layer`] without its types.
 trait AnyLayer: Send + Sync {
-    #[cfg(feature = "openapi")]
-    fn as_any(&self) -> &dyn std::any::Any;
+    fn as_any(&self) -> &dyn Any;
     fn name(&self) -> &'static str;
     fn needs(&self) -> Needs;
     fn fault(&self) -> Option<LayerFault>;
@@ -85,8 +84,7 @@ struct TypedLayer<L, Args> {
 }
 
 impl<L: Layer<Args>, Args: 'static> AnyLayer for TypedLayer<L, Args> {
-    #[cfg(feature = "openapi")]
-    fn as_any(&self) -> &dyn std::any::Any {
+    fn as_any(&self) -> &dyn Any {
         &self.layer
     }
 

@@ -43,7 +43,7 @@ mod headers;
 mod map;
 mod origin;
 pub(crate) mod problem;
-mod request_id;
+pub(crate) mod request_id;
 mod security_headers;
 mod timeout;
 

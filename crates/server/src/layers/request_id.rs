@@ -17,11 +17,13 @@ use tracing::Span;
 use super::headers::check;
 use crate::extract::FromRequestParts;
 use crate::layer::{Layer, LayerFault, Next};
+use crate::observe::GivenName;
 use crate::request::{Parts, Request};
 use crate::respond::Error;
 
 /// Gives each request a name: in the field `x-request-id` of its response, as [`RequestId`] for handlers and layers, and on all
-/// lines of the log that are written within (the span `request`, with the field `id`).
+/// lines of the log that are written within (the span `request`, with the field `id`). Observers get it as
+/// [`Ended::request_id`](crate::Ended::request_id), also of a request whose handler timed out or whose peer left.
 ///
 /// A name that the peer sends is ignored, unless [`trust`](Self::trust) says otherwise. It goes into logs as it is, so even then it
 /// has at most 128 characters: letters, digits, and `-._:+/=@`.
@@ -128,6 +130,9 @@ impl Layer for RequestIds {
         let (Self { field, trusts, .. }, seed, made) = &*local;
         let sent = request.headers().get(field).filter(|id| is_id(id) && trusts(&request));
         let id: Arc<str> = sent.map_or_else(|| make(*seed, made).into(), Arc::from);
+        if let Some(name) = request.extensions().get::<GivenName>() {
+            name.give(&id);
+        }
         request.extensions_mut().insert(RequestId(Arc::clone(&id)));
         let span = tracing::error_span!("request", %id);
         let mut response = Within { span, running: next.run(request) }.await;
@@ -150,7 +155,7 @@ fn make(seed: u64, made: &Cell<u64>) -> String {
 }
 
 /// Whether a peer may name a request so.
-fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:+/=@".contains(&byte);
     (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(is_fine)
 }

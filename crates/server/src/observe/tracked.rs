@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anywire_http::{Headers, Method, RequestHead, Response, StatusCode, Version};
@@ -15,6 +15,7 @@ use anywire_wire::{Address, Position};
 use super::{Begun, Ended, ExchangeEnd, MakeObserver, Observer};
 use crate::contained::{Payload, dispose, drop_each, text};
 use crate::counters::Live;
+use crate::layers::request_id::is_id;
 use crate::pool::QueueTime;
 
 /// The observers of one loop.
@@ -67,11 +68,12 @@ impl Observers {
         self.is_cut.set(true);
     }
 
-    /// A request has come whose head was read.
+    /// A request has come whose head was read. If layers name requests, the name that its peer has written is none by itself.
     #[cold]
     pub(crate) fn begin(
         self: &Rc<Self>,
-        head: &RequestHead,
+        head: &mut RequestHead,
+        layers_name: bool,
         route: Option<&Rc<str>>,
         received_bytes: usize,
         peer: &Address,
@@ -79,7 +81,11 @@ impl Observers {
         let mut record = ExchangeRecord::new(head.version(), peer);
         record.method = Some(head.method().clone());
         record.route = route.cloned();
-        record.request_id = request_id(head.headers());
+        if layers_name {
+            head.extensions_mut().insert(record.name.clone());
+        } else {
+            record.request_id = request_id(head.headers()).filter(|id| is_id(id));
+        }
         record.received_bytes = received_bytes as u64;
         self.open(record, Some(head))
     }
@@ -140,6 +146,8 @@ struct ExchangeRecord {
     route: Option<Rc<str>>,
     version: Version,
     peer: Address,
+    name: GivenName,
+    /// What counts if no layer has named it.
     request_id: Option<Box<str>>,
     status: Option<StatusCode>,
     received_bytes: u64,
@@ -217,6 +225,7 @@ impl ExchangeRecord {
             route: None,
             version,
             peer: peer.clone(),
+            name: GivenName::default(),
             request_id: None,
             status: None,
             received_bytes: 0,
@@ -252,7 +261,7 @@ impl Drop for OpenExchange {
             route: record.route.as_deref(),
             version: record.version,
             peer: &record.peer,
-            request_id: record.request_id.as_deref(),
+            request_id: record.name.0.get().map(AsRef::as_ref).or(record.request_id.as_deref()),
             status: record.status,
             received_bytes: record.received_bytes,
             sent_bytes: record.sent_bytes,
@@ -267,6 +276,18 @@ impl Drop for OpenExchange {
             },
         };
         observers.end(std::mem::take(kept), &ended);
+    }
+}
+
+/// The name that a layer gives the request of an exchange. It travels with the request, and the exchange has it whatever becomes of the
+/// layer: a handler that times out, and a peer that leaves, end it before it has a response.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GivenName(Arc<OnceLock<Arc<str>>>);
+
+impl GivenName {
+    /// Gives this name, unless a layer around has given one.
+    pub(crate) fn give(&self, name: &Arc<str>) {
+        self.0.get_or_init(|| Arc::clone(name));
     }
 }
 
@@ -317,7 +338,7 @@ impl Written {
     }
 }
 
-/// The id of a request, if it is one: it goes into logs, so it is short.
+/// What these fields name a request: it goes into logs, so it is short.
 fn request_id(headers: &Headers) -> Option<Box<str>> {
     headers.get(REQUEST_ID).filter(|id| id.len() <= REQUEST_ID_BYTES_MAX).map(Into::into)
 }

@@ -54,6 +54,7 @@ mod equivalent_paths_reach_one_route;
 mod errors_are_problem_documents;
 mod errors_become_responses;
 mod every_wire_serves_alike;
+mod exchanges_have_the_names_of_their_requests;
 mod finished_answers_leave_before_a_bad_body_ends_them;
 mod forged_datagrams_are_not_answered;
 mod forms_and_bodies_say_what_is_wrong;

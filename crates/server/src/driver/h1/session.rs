@@ -277,7 +277,7 @@ impl Session {
     /// Starts on a request whose head is complete.
     // Out of line: its registers would displace those of the other states in `poll`.
     #[inline(never)]
-    fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, env: &mut Env<'_>) {
+    fn begin(&mut self, mut head: RequestHead, cx: &mut Context<'_>, env: &mut Env<'_>) {
         let service = env.service;
         self.begun = true;
         self.timers.begin_request();
@@ -285,7 +285,7 @@ impl Session {
         let connection = &*env.connection;
         let peer = || Peer::of(connection);
         if service.dispatch.is_observed() {
-            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.peer, peer);
+            self.exchange = service.dispatch.begin_exchange(&mut head, body.as_ref(), env.peer, peer);
         }
         let request = Received { head, kind: self.request.kind, body };
         let answered = |answer: Answer<&mut Response>| self.answer(answer, service);

@@ -95,7 +95,7 @@ impl<S: Streams> Exchanges<S> {
         let mut peer = self.free_peer.take();
         let mut exchange = Tracked::default();
         if service.dispatch.is_observed() {
-            exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut peer, &make_peer);
+            exchange = service.dispatch.begin_exchange(&mut head, body.as_ref(), &mut peer, &make_peer);
         }
         let mut responder = Responder { link: &mut self.link, date: &self.date, service };
         let wakes = self.schedule.waker(id, self.free_waker.take());
