@@ -114,7 +114,7 @@
 //! | `signatures` | signatures of messages (RFC 9421) and digests of bodies, for servers and clients | 6 |
 //! | `rules` | traffic rules for clients: calls that go elsewhere by what a file says, by the crates `regex` and `toml` | 9 |
 //! | `regex` | guards by regular expressions on variables of a path | 3 |
-//! | `tower` | services and layers of the tower crates within a router, a router as a tower service | 2 |
+//! | `tower` | services and layers of the tower crates within a router, a router as a tower service | 3 |
 //! | `garde` | `Valid<E>` checks values by the rules of the crate `garde` | 5 |
 //! | `headers` | `Header<T>` takes the types of the crate `headers` | 11 |
 //! | `macros` | derives that join extractors into a struct | 1 |
@@ -124,7 +124,7 @@
 //! | `load` | the load generator, the probe, the harness of `compare`, reports | 37 |
 //! | `yaml` | documents of OpenAPI in YAML for `load`, by the crate `serde-saphyr` | 13 |
 //! | `test` | a server within a test, on a clock that the test moves; for `[dev-dependencies]` | 0 |
-//! | `full` | all of them but `test` | 117 |
+//! | `full` | all of them but `test` | 118 |
 //!
 //! The last column is what a program compiles: with no feature so many packages, `anywire` among them, and with a feature so many more.
 //! `server` and `client` are counted beside no feature, `yaml` beside `load`, and the others beside the default ones. What two features

@@ -93,7 +93,7 @@ pub enum Rejection {
     #[cfg(feature = "protobuf")]
     #[error("the protobuf message does not fit")]
     Protobuf(#[source] prost::DecodeError),
-    /// 413 if it was too large for [`Limits::body_bytes`](crate::Limits::body_bytes), 408 or 400 if it did not come
+    /// 413 if it was too large for [`Limits::body_bytes`](crate::Limits::body_bytes) or for a layer, 408 or 400 if it did not come
     /// whole, 400 if it was to be text and is not UTF-8, 431 if its trailers were too large for
     /// [`Limits::head`](crate::Limits::head).
     #[error(transparent)]
@@ -205,6 +205,10 @@ pub(crate) fn status_of(cause: &BodyError) -> StatusCode {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
         BodyError::Malformed(error) => error.status(),
+        #[cfg(feature = "tower")]
+        BodyError::Failed(reason) if crate::tower::is_length_limit(&**reason) => {
+            StatusCode::PAYLOAD_TOO_LARGE
+        }
         _ if cause.fault() == Fault::Caller => {
             status_of_call(cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         }

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use anywire_http::{Body, Headers};
+use anywire_http::{Body, Bytes, Headers};
 use anywire_loops::block_on;
 use anywire_server::tower::{self, NextService};
-use anywire_server::{Handler, Limits, MatchedPath, Path, Request, Router, Server, State, Upgrade};
+use anywire_server::{Error, Handler, Limits, MatchedPath, Path, Request, Router, Server, State, Upgrade};
+use http_body_util::Limited;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tower_service::Service;
 
@@ -163,6 +164,40 @@ fn bodies_stream_through_it_with_their_trailers() {
     let whole = peer.answer(id);
     let sum = whole.trailers.as_ref().and_then(|trailers| trailers.get("sum"));
     assert_eq!((whole.text(), sum), ("hi", Some("7")));
+}
+
+/// Whose length is not stated: the layer finds out as the handler reads, and so does the handler.
+#[test]
+fn a_body_that_it_cuts_at_a_limit_is_a_413() {
+    let limited = Of(|mut inside: NextService| {
+        of(move |request: http::Request<Body>| {
+            let running = inside.call(request.map(|body| Limited::new(body, 5)));
+            async move { Ok::<_, BoxError>(running.await?) }
+        })
+    });
+    let router = Router::new()
+        .post("/bytes", async |bytes: Bytes| bytes)
+        .post("/text", async |text: String| text)
+        .post("/read", async |mut body: Body| Ok::<_, Error>(body.text(100).await?))
+        .layer(tower::layer(limited));
+    let served = serve(router);
+    for (body, status) in [("five!", 200), ("longer", 413)] {
+        for path in ["/bytes", "/text", "/read"] {
+            let (length, mut peer) = (body.len(), H2::connect(&served));
+            let answer = served.ask(&format!(
+                "POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n{length}\r\n{body}\r\n0\r\n\r\n"
+            ));
+            let id = peer.open("POST", path, &[], None, false);
+            peer.body(id, body.as_bytes(), true);
+            assert_eq!(
+                [answer.status, peer.answer(id).status()],
+                [status; 2],
+                "{body} to {path}: {}",
+                answer.text()
+            );
+        }
+    }
+    served.await_count("failures", |counters| counters.failures, 0);
 }
 
 #[test]

@@ -111,6 +111,9 @@ async fn assert_layered(served: &(ServerHandle, [Caller; 2])) {
         assert_eq!(caller.post("/sum", "four").await.text(), "4");
         assert_eq!(caller.post("/echo", "four").await.text(), "four");
         assert_eq!(caller.post("/sum", "more than eight").await.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(caller.post_in_chunks("/sum", "four").await.text(), "4");
+        let longer = caller.post_in_chunks("/sum", "more than eight").await;
+        assert_eq!(longer.status, StatusCode::PAYLOAD_TOO_LARGE, "{longer:?}");
         let route = caller.get("/route/ann").await;
         assert!(route.text().starts_with("ann "), "{route:?}");
 

@@ -2,11 +2,13 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+use std::convert::Infallible;
+
 use anywire::server::ServerHandle;
-use anywire::{Router, Server};
+use anywire::{Body, Router, Server};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -31,12 +33,12 @@ impl Whole {
 
 /// A client of one version of HTTP, and whom it calls.
 pub struct Caller {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpConnector, Body>,
     origin: String,
 }
 
 impl Caller {
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Whole {
+    pub async fn send(&self, request: Request<Body>) -> Whole {
         let response = self.client.request(request).await.expect("a response");
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a whole body").to_bytes();
@@ -44,7 +46,7 @@ impl Caller {
     }
 
     /// The head, and a body that may break off.
-    pub async fn begin(&self, request: Request<Full<Bytes>>) -> Response<hyper::body::Incoming> {
+    pub async fn begin(&self, request: Request<Body>) -> Response<hyper::body::Incoming> {
         self.client.request(request).await.expect("a response")
     }
 
@@ -54,10 +56,10 @@ impl Caller {
         path: &str,
         fields: &[(&str, &str)],
         body: &str,
-    ) -> Request<Full<Bytes>> {
+    ) -> Request<Body> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        request.body(Full::from(body.to_owned())).expect("a request")
+        request.body(Body::from(body.to_owned())).expect("a request")
     }
 
     pub async fn get(&self, path: &str) -> Whole {
@@ -70,6 +72,13 @@ impl Caller {
 
     pub async fn post(&self, path: &str, body: &str) -> Whole {
         self.send(self.request("POST", path, &[], body)).await
+    }
+
+    /// Without saying how long the body is.
+    pub async fn post_in_chunks(&self, path: &str, body: &str) -> Whole {
+        let chunks = [Ok::<_, Infallible>(body.to_owned())];
+        let body = Body::stream(tokio_stream::iter(chunks));
+        self.send(self.request("POST", path, &[], "").map(|_| body)).await
     }
 }
 
