@@ -278,7 +278,7 @@ pub enum RouteError {
     },
     /// A layer takes a state that its routers do not have.
     #[error(
-        "the layer {name}, given at {place}, takes a State<{type_name}> that was not given{help}",
+        "the layer {name}, given at {place}, takes a State<{type_name}> that {around} does not have{help}",
         help = Advice("add .state(..) to its router")
     )]
     LayerState {
@@ -288,10 +288,12 @@ pub enum RouteError {
         place: &'static Location<'static>,
         /// The type that is missing.
         type_name: &'static str,
+        /// What it is around: a handler, or a router that was nested or merged, with the place of that.
+        around: String,
     },
     /// A layer takes path parameters, and is around code without any, such as the 404.
     #[error(
-        "the layer {name}, given at {place}, takes path parameters, and is around paths that have none{help}",
+        "the layer {name}, given at {place}, takes path parameters, which {around} does not have{help}",
         help = Advice("take an Option<Path<_>>, or give the layer to the handler: .get(path, handler.layer(..))")
     )]
     LayerParameters {
@@ -299,6 +301,8 @@ pub enum RouteError {
         name: &'static str,
         /// Where it was given.
         place: &'static Location<'static>,
+        /// What it is around: a handler, or a router that was nested or merged, with the place of that.
+        around: String,
     },
     /// A layer of a router without routes, which is a part of another router.
     #[error(

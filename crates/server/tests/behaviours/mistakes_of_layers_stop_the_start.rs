@@ -66,14 +66,34 @@ fn a_layer_around_nothing() {
     assert!(Router::new().nest("/a", Router::new().layer(plain).nest("/b", fallback)).describe().is_ok());
 }
 
+/// The error names what the layer is around by its place, beside that of the layer.
+#[track_caller]
+fn assert_around(error: &RouteError, around: &str) {
+    let text = error.to_string();
+    assert!(text.contains(around), "{text}");
+    assert_eq!(text.matches(file!()).count(), 2, "{text}");
+}
+
 #[test]
 fn a_state_that_is_missing() {
     let has = Router::new().get("/a", hello).state(7_u32);
     let line = line!() + 1;
     let router = Router::new().get("/", hello).layer(needs).merge(has);
     let error = refused(Server::new(router));
-    let RouteError::LayerState { name, place, type_name } = error else { panic!("another error: {error}") };
+    let text = error.to_string();
+    let RouteError::LayerState { name, place, type_name, .. } = error else {
+        panic!("another error: {text}")
+    };
     assert_eq!((name, place.line(), type_name), ("needs", line, "u32"));
+    assert!(text.contains("that the outermost router does not have"), "{text}");
+    let nested = || Router::new().get("/", hello).layer(needs);
+    let (line, router) = (line!(), Router::new().nest("/inner", nested()));
+    assert_around(&refused(Server::new(router)), &format!("the router added at {}:{line}:", file!()));
+    let (line, router) = (line!(), Router::new().get("/one", hello.layer(needs)));
+    assert_around(
+        &refused(Server::new(router)),
+        &format!("the handler of GET /one, given at {}:{line}:", file!()),
+    );
     for server in [
         Server::new(Router::new().get("/", hello.layer(needs))),
         Server::new(Router::new().nest("/a", Router::new().get("/", hello).state(7_u32))).layer(needs),
@@ -89,8 +109,16 @@ fn a_state_that_is_missing() {
 fn path_parameters_where_there_are_none() {
     let line = line!() + 1;
     let error = refused(Server::new(Router::new().get("/{id}", hello).layer(takes)));
-    let RouteError::LayerParameters { name, place } = error else { panic!("another error: {error}") };
+    let RouteError::LayerParameters { name, place, .. } = error else { panic!("another error: {error}") };
     assert_eq!((name, place.line()), ("takes", line));
+    let nested = || Router::new().get("/", hello).layer(takes);
+    let (line, router) = (line!(), Router::new().nest("/{id}", nested()));
+    assert_around(&refused(Server::new(router)), &format!("the router added at {}:{line}:", file!()));
+    let (line, router) = (line!(), Router::new().get("/one", hello.layer(takes)));
+    assert_around(
+        &refused(Server::new(router)),
+        &format!("the handler of GET /one, given at {}:{line}:", file!()),
+    );
     let error = refused(Server::new(Router::new().get("/{id}", hello)).layer(takes));
     assert!(matches!(error, RouteError::LayerParameters { .. }), "{error}");
     let error = refused(Server::new(Router::new().get("/", hello.layer(takes))));

@@ -9,7 +9,7 @@ use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
 use crate::route_limits::{Gate, RouteLimits};
-use crate::router::build::layers::{Layers, UsedLayer};
+use crate::router::build::layers::{Around, Layers, UsedLayer};
 use crate::router::table::choice::Choice;
 use crate::router::{Entry, RouteError, Scope};
 
@@ -68,7 +68,8 @@ impl<'r> Endpoints<'r> {
         if let Some(type_name) = missing(self.scopes, entry.scope, needs) {
             return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
         }
-        within.extend(self.layers.add_of_route(layers, entry.scope, params)?);
+        let around = Around::Handler(&name, entry.place);
+        within.extend(self.layers.add_around(&around, layers, entry.scope, params)?);
         let kind = EndpointKind::Handler(Arc::clone(endpoint));
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
@@ -112,7 +113,7 @@ impl<'r> Endpoints<'r> {
             return Ok(None);
         }
         // Unlike those of a route, they see no path parameters.
-        let layers = self.layers.add_of_route(within, 0, &[])?.into();
+        let layers = self.layers.add_around(&Around::Router(None), within, 0, &[])?.into();
         Ok(Some(self.push(EndpointRecord::of_router(EndpointKind::Routes, RouteName::server(), 0, layers))))
     }
 

@@ -1,7 +1,10 @@
 //! The layers of all routers, numbered, and which of them are around which code.
 
+use std::fmt;
+use std::panic::Location;
+
 use crate::layer::{GivenLayer, LayerFault};
-use crate::router::build::endpoints::missing;
+use crate::router::build::endpoints::{RouteName, missing};
 use crate::router::{RouteError, Scope};
 
 /// The layers that have passed the checks so far.
@@ -21,21 +24,40 @@ pub(crate) struct UsedLayer {
     pub(crate) scope: usize,
 }
 
+/// What layers are given to, in errors.
+pub(in crate::router) enum Around<'r> {
+    /// A router, and where it was nested or merged. The outermost one has no place.
+    Router(Option<&'static Location<'static>>),
+    /// A handler, and where it was given.
+    Handler(&'r RouteName, &'static Location<'static>),
+}
+
+impl fmt::Display for Around<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Router(None) => f.write_str("the outermost router"),
+            Self::Router(Some(place)) => write!(f, "the router added at {place}"),
+            Self::Handler(name, place) => write!(f, "the handler of {name}, given at {place},"),
+        }
+    }
+}
+
 impl<'r> Layers<'r> {
     /// Those of all routers.
     pub(in crate::router) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
         let mut layers = Self { scopes, of_scopes: Vec::with_capacity(scopes.len()), all: Vec::new() };
         for (index, scope) in scopes.iter().enumerate() {
             // Not only routes go through them: a 404 has no parameters.
-            let own = layers.add_of_route(&scope.layers, index, &[])?;
+            let own = layers.add_around(&Around::Router(scope.place), &scope.layers, index, &[])?;
             layers.of_scopes.push(own);
         }
         Ok(layers)
     }
 
     /// Adds layers that see the states of this scope, and a path with these parameters.
-    pub(in crate::router) fn add_of_route(
+    pub(in crate::router) fn add_around(
         &mut self,
+        around: &Around<'_>,
         layers: &[GivenLayer],
         scope: usize,
         params: &[Box<str>],
@@ -47,10 +69,10 @@ impl<'r> Layers<'r> {
                 return Err(RouteError::Layer { name, place, fault });
             }
             if let Some(type_name) = missing(self.scopes, scope, &needs) {
-                return Err(RouteError::LayerState { name, place, type_name });
+                return Err(RouteError::LayerState { name, place, type_name, around: around.to_string() });
             }
             if params.is_empty() && needs.takes_params() {
-                return Err(RouteError::LayerParameters { name, place });
+                return Err(RouteError::LayerParameters { name, place, around: around.to_string() });
             }
             if let Some(fault) = needs.unfit(params) {
                 let what = format!("does not fit its path: {fault}");
