@@ -19,8 +19,8 @@ use crate::run::sync_layer::{SyncLayer, sync_layer};
 /// [`Cors::new`] allows nothing: name origins first.
 ///
 /// **Add it before layers that refuse**, such as authentication: a browser asks first by an `OPTIONS` without credentials (the
-/// preflight), and this layer answers that for each path of its router. So give it to a router and not to a handler, which is
-/// not asked.
+/// preflight), and this layer answers that for each path of its router. Given to a handler, it answers those that ask for the method
+/// of that handler.
 ///
 /// It refuses no request: browsers do, for the page. A service that must not be called from elsewhere has
 /// [`Csrf`](super::Csrf).

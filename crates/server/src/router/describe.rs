@@ -1,7 +1,7 @@
 //! The routes as text.
 
 use crate::router::table::Table;
-use crate::router::{EndpointKind, RouteError, Router};
+use crate::router::{RouteError, Router};
 
 impl Router {
     /// All routes, one a line: method and path, where the handler was given, its [guards](crate::guards) and media types, its limits where
@@ -37,7 +37,7 @@ impl Table {
     pub(crate) fn describe(&self) -> String {
         let mut lines = Vec::new();
         for record in self.records() {
-            if matches!(record.kind, EndpointKind::Choice(_)) {
+            if !record.is_listed {
                 continue;
             }
             let mut line = record.name.to_string();

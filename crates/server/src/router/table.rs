@@ -162,6 +162,10 @@ impl Table {
                 debug_assert!(within.is_some(), "there is one for each router around some of them");
                 within.map_or_else(|| self.fallbacks.find(""), |(_, endpoint)| *endpoint)
             }
+            (Outcome::Preflight(why, endpoint), _) => {
+                request.extensions_mut().insert(why);
+                endpoint
+            }
             (Outcome::Nobody, Otherwise::Unknown { leaf, .. }) => {
                 let endpoint = self.beside_leaf(request, &self.leaves[*leaf]);
                 return request.find_route(|_, params| {

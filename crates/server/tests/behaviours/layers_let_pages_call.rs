@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire_http::{Method, StatusCode};
 use anywire_server::guards::header;
 use anywire_server::layers::{Cors, Csrf};
-use anywire_server::{Handler, Next, Request, Response, Router};
+use anywire_server::{Handler, Next, Path, Request, Response, Router};
 
 use crate::support::{Served, serve};
 
@@ -95,6 +95,49 @@ fn all_fields_that_a_page_asks_for_may_be_allowed() {
         [("origin", SHOP), ("access-control-request-method", "PUT"), (asked, "x-a, x-b"), (asked, "x-c")];
     let expected = ["allow-headers: x-a, x-b, x-c", "allow-origin: *", PREFLIGHT_VARY];
     assert_eq!(allowed(&served, "OPTIONS /", &preflight), expected);
+}
+
+/// The layers of a handler are around the preflights that ask for its method, and around no others.
+#[test]
+fn a_handler_may_have_its_own() {
+    let cors = |origin| Cors::new().origins([origin]).methods([Method::PUT]).headers(["content-type"]);
+    let known = async |Path(id): Path<u32>, request: Request, next: Next| {
+        next.run(request).await.header("x-id", id.to_string())
+    };
+    let inner = Router::new().put("/{id}", (async || "put").layer(known).layer(cors(SHOP)));
+    let served = serve(
+        Router::new()
+            .put("/one", (async || "put").layer(cors(SHOP)))
+            .get("/one", async || "got")
+            .delete("/one", (async || "gone").layer(cors("https://other.example")))
+            .put("/guarded", (async || "put").layer(cors(SHOP)).when(header("x-version").equals("2")))
+            .nest("/nested", inner),
+    );
+    let asked = |path: &str, method: &str| {
+        let fields = [("origin", SHOP), ("access-control-request-method", method)];
+        served.alike(&format!("OPTIONS {path}"), &fields, "")
+    };
+    for path in ["/one", "/guarded", "/nested/7"] {
+        let reply = asked(path, "PUT");
+        assert_eq!((reply.status, reply.field("access-control-allow-origin")), (204, Some(SHOP)), "{path}");
+        assert_eq!(reply.field("access-control-allow-methods"), Some("PUT"), "{path}");
+        let id = path.ends_with('7').then_some("7");
+        assert_eq!(reply.field("x-id"), id, "the layers of the handler, and its path");
+        let reply = served.alike(&format!("PUT {path}"), &[("origin", SHOP), ("x-version", "2")], "");
+        assert_eq!((reply.status, &*reply.text), (200, "put"), "{path}");
+        assert_eq!(reply.field("access-control-allow-origin"), Some(SHOP), "{path}");
+    }
+    // Of the method with another layer, of one without, and of one that the path does not have.
+    for method in ["DELETE", "GET", "HEAD", "PATCH"] {
+        let reply = asked("/one", method);
+        assert_eq!((reply.status, reply.field("access-control-allow-origin")), (204, None), "{method}");
+    }
+    assert_eq!(asked("/one", "GET").field("allow"), Some("PUT, GET, DELETE, HEAD, OPTIONS"));
+    // No preflights: what the router says of the path, outside of the layers of its handlers.
+    let question = served.alike("OPTIONS /one", &[("origin", SHOP)], "");
+    assert_eq!((question.status, question.field("vary")), (204, None));
+    let patch = served.alike("PATCH /one", &[("origin", SHOP), ("access-control-request-method", "PUT")], "");
+    assert_eq!((patch.status, patch.field("vary")), (405, None));
 }
 
 /// A preflight asks whether a field may be sent, and does not have it.

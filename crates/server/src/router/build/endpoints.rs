@@ -10,6 +10,7 @@ use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
 use crate::route_limits::{Gate, RouteLimits};
 use crate::router::build::layers::{Around, Layers, UsedLayer};
+use crate::router::table::answers;
 use crate::router::table::choice::Choice;
 use crate::router::{Entry, RouteError, Scope};
 
@@ -75,7 +76,19 @@ impl<'r> Endpoints<'r> {
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
         let (note, pool) = (String::new(), pool.clone());
-        Ok(self.push(EndpointRecord { kind, name, scope, layers, limits, gate, note, pool, place }))
+        let is_listed = true;
+        Ok(self.push(EndpointRecord {
+            kind,
+            name,
+            scope,
+            layers,
+            limits,
+            gate,
+            note,
+            pool,
+            place,
+            is_listed,
+        }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -102,6 +115,24 @@ impl<'r> Endpoints<'r> {
             scope,
             layers,
         ))
+    }
+
+    /// Adds what answers a preflight of CORS about a handler, if the handler has layers of its own: they are around that, too. One of the
+    /// layers may be what answers it.
+    pub(in crate::router) fn add_preflight(
+        &mut self,
+        handler: EndpointId,
+        entry: &Entry,
+    ) -> Option<EndpointId> {
+        if entry.parts.layers.is_empty() {
+            return None;
+        }
+        let EndpointRecord { scope, layers, .. } = &self.records[handler.index()];
+        let (scope, layers) = (*scope, layers.clone());
+        let kind = EndpointKind::Handler(answers::refused());
+        let mut record = EndpointRecord::of_router(kind, RouteName::router(), scope, layers);
+        record.is_listed = false;
+        Some(self.push(record))
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -163,13 +194,17 @@ pub(crate) struct EndpointRecord {
     pub(crate) pool: Option<Arc<str>>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(in crate::router) place: Option<&'static Location<'static>>,
+    /// Whether it has a line in the table of routes.
+    pub(in crate::router) is_listed: bool,
 }
 
 impl EndpointRecord {
     /// An endpoint of the router itself.
     fn of_router(kind: EndpointKind, name: RouteName, scope: usize, layers: Box<[UsedLayer]>) -> Self {
         let (limits, note) = (RouteLimits::default(), String::new());
-        Self { kind, name, scope, layers, limits, gate: None, note, pool: None, place: None }
+        // A choice has those among which it chooses.
+        let is_listed = !matches!(kind, EndpointKind::Choice(_));
+        Self { kind, name, scope, layers, limits, gate: None, note, pool: None, place: None, is_listed }
     }
 }
 

@@ -33,6 +33,8 @@ pub(in crate::router) struct Candidate {
     pub(in crate::router) endpoint: EndpointId,
     /// The routers around it, from the outside; none for a fallback.
     pub(in crate::router) within: Box<[usize]>,
+    /// What answers a preflight of CORS about it within its own layers, if it has some.
+    pub(in crate::router) preflight: Option<EndpointId>,
 }
 
 /// What answers if no candidate does.
@@ -51,6 +53,8 @@ pub(in crate::router) enum Outcome {
     Producing(EndpointId, Produces),
     /// By handlers of which this is the innermost router around all.
     Refused(NoCandidate, usize),
+    /// A preflight, within the layers of the handler that it asks about.
+    Preflight(NoCandidate, EndpointId),
     Nobody,
 }
 
@@ -103,7 +107,13 @@ impl Choice {
         match answers::allow(open.iter().filter_map(|candidate| candidate.method.as_ref()).chain(methods)) {
             Some(allow) => {
                 let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
-                Outcome::Refused(NoCandidate::Method { allow, takes }, common(open))
+                let refused = NoCandidate::Method { allow, takes };
+                let of_asked =
+                    |candidate: &&&Candidate| asked.as_ref().is_some_and(|asked| candidate.has(asked));
+                match open.iter().filter(of_asked).find_map(|candidate| candidate.preflight) {
+                    Some(preflight) => Outcome::Preflight(refused, preflight),
+                    None => Outcome::Refused(refused, common(open)),
+                }
             }
             None => Outcome::Nobody,
         }
@@ -114,10 +124,7 @@ impl Choice {
     /// The handlers that a preflight of CORS asks about, if none of its method takes it as it is: it does not have the fields of the
     /// request that is to follow.
     fn asked_about(&self, asked: &Method, preflight: &Request) -> Vec<&Candidate> {
-        let of_method = self.candidates.iter().filter(|candidate| match &candidate.method {
-            Some(method) => method == asked || (*method == Method::GET && *asked == Method::HEAD),
-            None => true,
-        });
+        let of_method = self.candidates.iter().filter(|candidate| candidate.has(asked));
         if of_method.clone().any(|candidate| candidate.is_open(preflight)) {
             return Vec::new();
         }
@@ -143,6 +150,14 @@ impl Choice {
 }
 
 impl Candidate {
+    /// Whether it answers this method.
+    fn has(&self, asked: &Method) -> bool {
+        match &self.method {
+            Some(method) => method == asked || (*method == Method::GET && *asked == Method::HEAD),
+            None => true,
+        }
+    }
+
     /// Whether all guards let the request through.
     fn is_open(&self, parts: &Parts) -> bool {
         self.conditions.guards.iter().all(|given| given.guard.takes(parts))

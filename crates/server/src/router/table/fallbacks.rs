@@ -135,7 +135,13 @@ pub(in crate::router) fn candidates<'r>(
         let within = endpoints.layers.around_both(nested.unwrap_or(entry.scope), entry.scope);
         let endpoint = endpoints.add_within(within, name.clone(), entry, &[])?;
         endpoints.note(endpoint, conditions.to_string());
-        candidates.push(Candidate { method: None, conditions, endpoint, within: Box::default() });
+        candidates.push(Candidate {
+            method: None,
+            conditions,
+            endpoint,
+            within: Box::default(),
+            preflight: None,
+        });
         places.push(entry.place);
     }
     Ok(candidates)
@@ -184,7 +190,8 @@ fn add_layered(
     if conditions.are_none() {
         return Ok(endpoint);
     }
-    let candidates = vec![Candidate { method: None, conditions, endpoint, within: Box::default() }];
+    let candidates =
+        vec![Candidate { method: None, conditions, endpoint, within: Box::default(), preflight: None }];
     let outer = outer.unwrap_or_else(|| endpoints.add_own(answers::unknown_path(), 0));
     let name = RouteName::fallback(&endpoints.scopes[scope].prefix);
     let choice = add_choice(candidates, outer, scope, name, endpoints);

@@ -76,7 +76,8 @@ impl Leaf {
             endpoints
                 .note(endpoint, if *redirects { "redirects".to_owned() } else { conditions.to_string() });
             let within = endpoints.layers.scopes_around(entry.scope).into_iter().rev().collect();
-            candidates.push(Candidate { method: method.clone(), conditions, endpoint, within });
+            let preflight = endpoints.add_preflight(endpoint, entry);
+            candidates.push(Candidate { method: method.clone(), conditions, endpoint, within, preflight });
         }
         let all = candidates.iter().map(|candidate| candidate.endpoint).collect();
         let scope = endpoints.layers.common(routes.iter().map(|route| route.entry.scope));
@@ -87,9 +88,12 @@ impl Leaf {
                 direct.push((method.clone(), alone(&candidates, method.as_ref())));
             }
         }
-        let has_conditions = candidates.iter().any(|candidate| !candidate.conditions.are_none());
+        let preflights: Vec<_> = candidates.iter().filter_map(|candidate| candidate.preflight).collect();
+        // Which layers are around a preflight depends on the method for which it asks.
+        let has_choice =
+            !preflights.is_empty() || candidates.iter().any(|candidate| !candidate.conditions.are_none());
         let mut refused = Vec::new();
-        if has_conditions {
+        if has_choice {
             // Whose guards let a request in decides which routers are around its refusal.
             let scopes = || routes.iter().map(|route| route.entry.scope);
             let of_two = scopes().flat_map(|one| scopes().map(move |other| [one, other]));
@@ -100,8 +104,8 @@ impl Leaf {
                 }
             }
         }
-        let all_refused = refused.iter().map(|(_, endpoint)| *endpoint).collect();
-        let choice = has_conditions.then(|| {
+        let all_refused = refused.iter().map(|(_, endpoint)| *endpoint).chain(preflights).collect();
+        let choice = has_choice.then(|| {
             let name = RouteName { method: "*".into(), path: routes[0].path.as_str().into() };
             // That within the innermost router around all.
             let by_all = refused[0].1;
