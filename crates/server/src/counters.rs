@@ -21,6 +21,8 @@ pub struct Counters {
     pub resumed_handshakes: u64,
     /// Handshakes that failed, such as for a certificate; and peers that spoke clear text where TLS is spoken.
     pub failed_handshakes: u64,
+    /// Of these, peers that spoke clear text. They are told so, and are neither a connection of HTTP nor a refusal.
+    pub clear_text_peers: u64,
     /// Handshakes that took longer than [`ListenOptions::handshake_timeout`](anywire_wire::ListenOptions::handshake_timeout).
     pub handshake_timeouts: u64,
     /// Handshakes ended because [`ListenOptions::handshakes_max`](anywire_wire::ListenOptions::handshakes_max) were under
@@ -110,6 +112,7 @@ impl Counters {
         self.handshakes += listener.handshakes;
         self.resumed_handshakes += listener.resumed_handshakes;
         self.failed_handshakes += listener.failed_handshakes;
+        self.clear_text_peers += listener.clear_text_peers;
         self.handshake_timeouts += listener.handshake_timeouts;
         self.ended_handshakes += listener.ended_handshakes;
     }

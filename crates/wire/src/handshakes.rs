@@ -27,6 +27,7 @@ pub(crate) struct Handshakes {
     done: AtomicU64,
     resumed: AtomicU64,
     failed: AtomicU64,
+    clear_text: AtomicU64,
     timed_out: AtomicU64,
     ended: AtomicU64,
 }
@@ -41,6 +42,7 @@ impl Handshakes {
             done: AtomicU64::new(0),
             resumed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            clear_text: AtomicU64::new(0),
             timed_out: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
@@ -72,6 +74,9 @@ impl Handshakes {
     }
 
     pub(crate) fn count_failure(&self, error: &io::Error) {
+        if is_clear_text(error) {
+            self.clear_text.fetch_add(1, Ordering::Relaxed);
+        }
         match error.kind() {
             io::ErrorKind::TimedOut => &self.timed_out,
             _ => &self.failed,
@@ -86,9 +91,20 @@ impl Handshakes {
         counters.handshakes = value(&self.done);
         counters.resumed_handshakes = value(&self.resumed);
         counters.failed_handshakes = value(&self.failed);
+        counters.clear_text_peers = value(&self.clear_text);
         counters.handshake_timeouts = value(&self.timed_out);
         counters.ended_handshakes = value(&self.ended);
     }
+}
+
+#[cfg(feature = "tls")]
+fn is_clear_text(error: &io::Error) -> bool {
+    crate::tls::HandshakeError::of(error).is_some_and(crate::tls::HandshakeError::is_clear_text)
+}
+
+#[cfg(not(feature = "tls"))]
+fn is_clear_text(_: &io::Error) -> bool {
+    false
 }
 
 /// The permit of a handshake, one of so many on this loop. Dropping it makes room.

@@ -173,6 +173,8 @@ pub struct ListenerCounters {
     pub resumed_handshakes: u64,
     /// Connections closed because their handshake failed.
     pub failed_handshakes: u64,
+    /// Of these, how many peers spoke clear text where TLS is spoken.
+    pub clear_text_peers: u64,
     /// Connections closed because their handshake took longer than [`ListenOptions::handshake_timeout`].
     pub handshake_timeouts: u64,
     /// Connections closed because [`ListenOptions::handshakes_max`] were under way, and theirs was the oldest.
@@ -291,7 +293,7 @@ impl Common {
             }
             Poll::Ready(Err(error)) => {
                 self.handshakes.count_failure(&error);
-                self.handshake_failed(&error);
+                self.handshake_failed(&connection, &error);
             }
             Poll::Pending => {
                 let (common, serve) = (Arc::clone(self), serve.boxed());
@@ -312,7 +314,7 @@ impl Common {
                     self.handshakes.count_success(&connection);
                     serve.serve(connection);
                 }
-                Err(error) => self.handshake_failed(&error),
+                Err(error) => self.handshake_failed(&connection, &error),
             },
         }
     }
@@ -343,8 +345,8 @@ impl Common {
         }
     }
 
-    fn handshake_failed(&self, error: &io::Error) {
-        tracing::debug!(address = %self.address, %error, "a handshake failed");
+    fn handshake_failed(&self, connection: &Connection, error: &io::Error) {
+        tracing::debug!(address = %self.address, peer = %connection.peer(), %error, "a handshake failed");
     }
 }
 

@@ -34,6 +34,7 @@ fn it_is_told_to_use_https() {
     assert_eq!(peer.rest_and_end(), (Vec::new(), true));
     drop(peer);
     served.await_count("failed handshakes", |counters| counters.failed_handshakes, 1);
+    served.await_count("peers without TLS", |counters| counters.clear_text_peers, 1);
     assert_eq!(served.running.counters().connections, 0, "it is no connection of HTTP");
 }
 
@@ -49,6 +50,20 @@ fn a_client_of_http2_is_told_so_in_frames() {
     assert_eq!(&frames[head.len()..], b"this port speaks TLS: use https://");
     drop(peer);
     served.await_count("failed handshakes", |counters| counters.failed_handshakes, 1);
+    served.await_count("peers without TLS", |counters| counters.clear_text_peers, 1);
+}
+
+/// Another fault of a handshake is not counted as clear text.
+#[test]
+fn what_only_begins_as_tls_is_another_failure() {
+    let served = serve(false);
+    let mut peer = served.connect_tcp();
+    // A record of a handshake that holds no message of one.
+    peer.send([22, 3, 1, 0, 4, 255, 255, 255, 255]);
+    drop(peer.rest_and_end());
+    drop(peer);
+    served.await_count("failed handshakes", |counters| counters.failed_handshakes, 1);
+    assert_eq!(served.running.counters().clear_text_peers, 0);
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl HandshakeError {
         matches!(self.0, Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
     }
 
-    /// Whether the peer has answered with what is no TLS: a plain server listens on that port.
+    /// Whether the peer has sent what is no TLS: a plain server listens on that port, or a plain client calls one of TLS.
     pub fn is_clear_text(&self) -> bool {
         matches!(self.0, Error::InvalidMessage(InvalidMessage::InvalidContentType))
     }
@@ -217,7 +217,7 @@ impl HandshakeError {
     }
 
     pub(super) fn clear_text() -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, "the peer speaks no TLS")
+        Self(Error::InvalidMessage(InvalidMessage::InvalidContentType)).into()
     }
 
     /// Says that an error of the wire came in the handshake, which the error itself does not know.
