@@ -16,6 +16,7 @@ mod tools;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
 mod a_body_that_fails_at_once_is_an_error;
+mod a_cause_stands_once;
 mod a_close_is_said_before_it_comes;
 mod a_cut_tls_stream_is_no_end;
 mod a_destructor_that_panics_costs_its_own_request;
@@ -23,6 +24,7 @@ mod a_failing_stream_leaves_its_neighbours_whole;
 mod a_half_closed_peer_is_answered;
 mod a_head_may_state_a_length;
 mod a_late_refusal_has_its_own_date;
+mod a_main_that_fails_prints_a_sentence;
 mod a_panic_in_a_layer_costs_its_own_request;
 mod a_panic_is_500_and_the_connection_stays;
 mod a_reader_elsewhere_may_take_its_time;
