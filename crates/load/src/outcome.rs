@@ -312,8 +312,13 @@ pub struct Rate {
     /// The share of these that had left by its end; `null` in the closed mode.
     #[serde(default)]
     pub rate_ratio: Option<f64>,
-    /// Answers per second over the whole measured part; in the open mode, requests that left in it. `null` if the run ended before it.
+    /// Answers per second of the measured part; in the open mode, requests that left in it per second of `schedule_seconds`. `null`
+    /// if the run ended before it.
     pub achieved: Option<f64>,
+    /// The time of the requests that left, in seconds: to the end of the measured part, or until the next one would have been due if
+    /// that is later. `null` in the closed mode.
+    #[serde(default)]
+    pub schedule_seconds: Option<f64>,
     /// The length of the measured part, in seconds.
     pub seconds: f64,
     /// Whether the run was ended early.

@@ -1,6 +1,7 @@
 //! From what the loops counted to one outcome: counts are added, histograms merged, shares computed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anywire_loops::Loops;
 
@@ -10,6 +11,7 @@ use crate::outcome::{
     Generator, LoopShare, Outcome, PacingFacts, PlanFacts, Rate, SCHEMA, Step, TargetFacts, Totals,
     WireFigures,
 };
+use crate::pacer::Pacer;
 use crate::plan::{Amount, Plan, Prepared};
 use crate::requests;
 use crate::saturated::{self, BUSY_MAX, Facts};
@@ -41,7 +43,12 @@ pub(crate) fn outcome(
     let is_done = matches!(plan.amount, Amount::Requests(_)) && totals.unsent == Some(0);
     let given_up = end == RunEnd::NothingLeft && !is_done;
     let elapsed = results.iter().map(|one| one.measured).max().unwrap_or_default();
-    let (answered, is_open) = (totals.measured.answered, plan.schedule.is_some());
+    let answered = totals.measured.answered;
+    let schedule_seconds = schedule_time(results, elapsed).map(|time| time.as_secs_f64());
+    let (counted, seconds) = match schedule_seconds {
+        Some(seconds) => (sent_in_time, seconds),
+        None => (answered, elapsed.as_secs_f64()),
+    };
     let busiest = results.iter().map(|one| one.totals.measured.answered).max().unwrap_or_default();
     let mean = answered as f64 / results.len().max(1) as f64;
     let shares: Vec<LoopShare> = loops
@@ -63,10 +70,10 @@ pub(crate) fn outcome(
         plan: plan_facts(plan, prepared),
         rate: Rate {
             target: plan.schedule.map(|schedule| schedule.shape.mean() * plan.share()),
-            intended: (is_open && !elapsed.is_zero()).then_some(due),
-            rate_ratio: (is_open && due > 0).then(|| sent_in_time as f64 / due as f64),
-            achieved: (!elapsed.is_zero())
-                .then(|| if is_open { sent_in_time } else { answered } as f64 / elapsed.as_secs_f64()),
+            intended: schedule_seconds.map(|_| due),
+            rate_ratio: (schedule_seconds.is_some() && due > 0).then(|| sent_in_time as f64 / due as f64),
+            achieved: (!elapsed.is_zero()).then(|| counted as f64 / seconds),
+            schedule_seconds,
             seconds: elapsed.as_secs_f64(),
             interrupted: end == RunEnd::Stopped,
             given_up,
@@ -88,6 +95,15 @@ pub(crate) fn outcome(
         intervals: Vec::new(),
         totals,
     }
+}
+
+/// The time of the requests that a schedule has sent: it lasts until the next one would be due, on any loop. Else the rate of few
+/// would be that of one more. `None` without a schedule, and if nothing was measured.
+fn schedule_time(results: &[LoopResult], elapsed: Duration) -> Option<Duration> {
+    let next = results.iter().filter_map(|one| one.open.as_ref()?.next_due).min()?;
+    // A loop without a connection has none that is due.
+    let next = if next == Pacer::NEVER { Duration::ZERO } else { next };
+    (!elapsed.is_zero()).then(|| elapsed.max(next))
 }
 
 fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
@@ -231,8 +247,6 @@ fn steps(plan: &Plan, results: &[LoopResult], columns: &Columns) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use anywire_sys::cpu::CpuTime;
 
     use super::*;

@@ -16,7 +16,7 @@ use crate::random::{Random, for_each_seed};
 #[test]
 fn in_whole_runs_and_in_runs_that_are_ended_early() {
     for_each_seed(1, |seed| {
-        let parts: [fn(&mut Checker, Random); 4] = [loads, datagrams, rows, ends];
+        let parts: [fn(&mut Checker, Random); 5] = [loads, schedules, datagrams, rows, ends];
         let mut random = Random::new(seed);
         let mut all = Checker::default();
         thread::scope(|scope| {
@@ -73,6 +73,52 @@ fn loads(checker: &mut Checker, mut random: Random) {
     let args = ["load", &served.url("/"), "-n", "50", "-c", "2", "-H", "Connection: close"];
     let result = run(checker, &args);
     checker.holds(&args, &result, "totals.connections.opened = 50");
+}
+
+/// HTTP by a schedule, and what is made of several loads.
+fn schedules(checker: &mut Checker, mut random: Random) {
+    let served = Served::demo();
+    let url = served.url("/");
+    let mut pick = |all: &[&'static str]| all[random.below(all.len() as u64) as usize];
+    for requests in ["1", "2", "3", pick(&["7", "40"])] {
+        let mut args = vec!["load", &url, "--rate", pick(&["20", "50"]), "-n", requests];
+        args.extend([
+            "-c",
+            pick(&["1", "3"]),
+            "--loops",
+            pick(&["1", "2"]),
+            "--warm-up",
+            pick(&["0s", "30ms"]),
+        ]);
+        args.extend(pick(&["", "--jitter", "--http2"]).split_terminator(' '));
+        run(checker, &args);
+    }
+    let short = ["-d", "150ms", "-c", "3", "--warm-up", "20ms", "--loops", pick(&["1", "2"])];
+    for schedule in [
+        &["--rate", "10", pick(&["--jitter", "--poisson"])][..],
+        &["--rate", "1k", "--deadline", "50ms"],
+        &["--rate", "100", "--rounds", "2"],
+        &["--ramp", "100:1k"],
+        &["--step", "100:1k:3"],
+    ] {
+        let args = [&["load", &url], schedule, &short].concat();
+        let result = run(checker, &args);
+        if result["steps"][0].is_object() {
+            checker.holds(&args, &result, "rate.intended = steps.*.intended");
+            checker.holds(&args, &result, "totals.sent = steps.*.sent");
+        }
+    }
+    let search = ["load", &url, "--search", "--rate", "200", "-d", "100ms", "-c", "3", "--warm-up", "0s"];
+    run(checker, &search);
+    let turns = ["--rounds", "5", "-d", "40ms", "--turn", "20ms", "--warm-up", "0", "-c", "2"];
+    for rate in [&[][..], &["--rate", "100"]] {
+        run(checker, &[&["ab", &url, &url], &turns[..], rate].concat());
+    }
+    run(
+        checker,
+        &["compare", "--wires", "tcp", "--rounds", "1", "--quick", "--duration", "150ms", "--rate", "200"],
+    );
+    run(checker, &["pipe", &url, "-c", pick(&["1", "3"]), "-n", "50", "--reconnect", pick(&["7", "50"])]);
 }
 
 /// Datagrams at several rates, to a service and to nobody.
@@ -150,6 +196,19 @@ fn ends(checker: &mut Checker, _: Random) {
         checker.holds(&args, &result, "rate.seconds <= 600");
         checker.holds(&args, &result, "totals.answered + totals.warm_up.answered = 3");
         checker.holds(&args, &result, "totals.unanswered_at_end + totals.warm_up.unanswered_at_end = 1");
+    }
+    // By a schedule, between two of its requests.
+    for schedule in [&["--rate", "1"][..], &["--rate", "2", "-n", "100"]] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+        let time = if schedule.contains(&"-n") { &[][..] } else { &["-d", "1h"] };
+        let args = [&["load", &url, "-c", "1", "--warm-up", "0s"], schedule, time].concat();
+        let child = begin(&args);
+        let (mut peer, _) = listener.accept().expect("it connects");
+        assert!(peer.read(&mut [0; 4096]).expect("it sends") > 0);
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").expect("it reads");
+        let result = interrupted(checker, &args, child);
+        checker.holds(&args, &result, "rate.seconds <= 600");
     }
     for search in [&[][..], &["--search", "0"]] {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");

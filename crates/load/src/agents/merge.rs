@@ -117,6 +117,9 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part<Outcome>]) -> Result<Option<Outc
     let in_time = outcomes()
         .map(|outcome| Some(outcome.rate.rate_ratio.unwrap_or_default() * outcome.rate.intended? as f64));
     let in_time = in_time.sum::<Option<f64>>();
+    // The next one of all is the next one of some agent.
+    let next = outcomes().filter_map(|outcome| outcome.rate.schedule_seconds).reduce(f64::min);
+    let schedule_seconds = next.map(|next| next.max(seconds));
     let busiest = loops.iter().map(|share| share.requests).max().unwrap_or_default();
     let mean = answered as f64 / loops.len().max(1) as f64;
     let mut facts = first.plan.clone();
@@ -133,7 +136,9 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part<Outcome>]) -> Result<Option<Outc
                 .zip(intended)
                 .filter(|(_, all)| *all > 0)
                 .map(|(sent, all)| sent / all as f64),
-            achieved: (seconds > 0.0).then(|| in_time.unwrap_or(answered as f64) / seconds),
+            achieved: (seconds > 0.0)
+                .then(|| in_time.unwrap_or(answered as f64) / schedule_seconds.unwrap_or(seconds)),
+            schedule_seconds,
             seconds,
             interrupted: outcomes().any(|outcome| outcome.rate.interrupted),
             given_up: outcomes().any(|outcome| outcome.rate.given_up),

@@ -93,6 +93,8 @@ pub(crate) struct LoopResult {
 pub(crate) struct OpenResult {
     /// Requests that were due in the measured part, by the parts of its time.
     pub(crate) intended: Vec<u64>,
+    /// When the next one would have been due then, from its begin.
+    pub(crate) next_due: Option<Duration>,
     /// Requests of it that had left when its time was up.
     pub(crate) sent_in_time: u64,
     /// Whether no connection had room then.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::pacer::{Arrival, Pacer, Part};
 use crate::plan::{Plan, Reuse};
-use crate::schedule::{Schedule, Shape};
+use crate::schedule::{Gaps, Schedule, Shape};
 
 /// The schedule of one loop, and its connections that wait for a request.
 pub(crate) struct Paced {
@@ -214,6 +214,25 @@ impl Paced {
             .borrow()
             .as_ref()
             .is_some_and(|queue| queue.again.is_empty() && !queue.is_within(&queue.next))
+    }
+
+    /// When the next request would be due, from the begin of the measured part: so long takes what was sent before, with the gap
+    /// behind each. `None` before that part. Jitter moves no request to another gap; what changes with the time, or is drawn,
+    /// ends with the time of the plan.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let queue = self.queue.borrow();
+        let queue = queue.as_ref().filter(|queue| queue.measured)?;
+        let Schedule { shape, gaps, .. } = self.schedule;
+        let next = match gaps {
+            Gaps::Even | Gaps::Poisson => queue.next.at,
+            Gaps::Jitter => {
+                let even = Schedule { gaps: Gaps::Even, ..self.schedule };
+                Pacer::new(&even, self.time.unwrap_or(Duration::MAX), self.part.clone())
+                    .intended(queue.next.number)
+            }
+        };
+        let is_even = matches!(shape, Shape::Constant { .. }) && gaps != Gaps::Poisson;
+        Some(if is_even { next } else { next.min(queue.ends) })
     }
 
     /// How many requests of the measured part were due by now, in each part of its time.

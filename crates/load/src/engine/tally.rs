@@ -227,6 +227,7 @@ impl Tally {
         let paced = self.paced.as_ref()?;
         Some(OpenResult {
             intended: paced.intended(now),
+            next_due: paced.next_due(),
             sent_in_time: self.counts.borrow().measured.sent,
             is_busy: paced.is_busy(),
             pacing: Pacing { spun: pacing.spun - spun_before, ..pacing },

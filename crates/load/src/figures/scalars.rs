@@ -9,9 +9,12 @@ pub const FIGURES: &[Figure] = &[
         heading: "requests/s",
         unit: Unit::PerSecond,
         unknown: NOTHING_MEASURED,
-        ..figure("rate.achieved", "rate", "Responses per second over the whole measured part.", |outcome| {
-            outcome.rate.achieved
-        })
+        ..figure(
+            "rate.achieved",
+            "rate",
+            "Responses per second of the measured part; with a rate, requests that left in it.",
+            |outcome| outcome.rate.achieved,
+        )
     },
     Figure {
         unit: Unit::Ratio,

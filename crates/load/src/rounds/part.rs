@@ -62,6 +62,8 @@ pub(crate) struct Parts {
     in_time: u64,
     errors: u64,
     seconds: f64,
+    /// The time that the rate is divided by.
+    rate_seconds: f64,
     latency: Option<Latency>,
     client: Option<CpuTime>,
     /// What of it was spent in spinning.
@@ -82,6 +84,7 @@ impl Parts {
             in_time: 0,
             errors: 0,
             seconds: 0.0,
+            rate_seconds: 0.0,
             latency: Some(Latency::new()),
             client: Some(CpuTime::default()),
             spun: Duration::ZERO,
@@ -101,6 +104,7 @@ impl Parts {
         self.in_time += in_time(&part.outcome);
         self.errors += part.errors().total();
         self.seconds += rate.seconds;
+        self.rate_seconds += rate.schedule_seconds.unwrap_or(rate.seconds);
         self.connections_open = self.connections_open.min(totals.connections.open_at_start);
         // A part without an answer adds no latency.
         add_summary(&mut self.latency, latency.intended.as_ref().or(latency.send.as_ref()));
@@ -139,7 +143,7 @@ impl Parts {
         };
         let of_server = |count: f64| self.server.map(|_| count);
         let figures = Figures {
-            requests_per_second: (self.seconds > 0.0).then(|| self.in_time as f64 / self.seconds),
+            requests_per_second: (self.rate_seconds > 0.0).then(|| self.in_time as f64 / self.rate_seconds),
             server_cpu_us_per_request: self.server.map(each),
             server_user_cpu_us_per_request: self.split.map(|split| each(split.user)),
             server_system_cpu_us_per_request: self.split.map(|split| each(split.system)),

@@ -7,6 +7,7 @@ use support::skipped;
 
 mod a_busy_generator_is_said;
 mod a_load_in_rounds_is_its_middle_round;
+mod a_rate_is_that_of_the_requests_it_counts;
 mod a_recording_of_any_size_is_read_as_a_stream;
 mod a_run_can_be_stopped;
 mod a_run_that_ends_early_says_so;

@@ -191,6 +191,19 @@ fn a_schedule_is_one_over_all_agents_and_so_is_each_of_its_histograms() {
 }
 
 #[test]
+fn the_rate_of_few_requests_is_not_that_of_one_more() {
+    let server = TestServer::start("tcp:127.0.0.1:0", Manner::Answer);
+    let agents: Vec<Agent> = (0..2).map(|_| Agent::start()).collect();
+    let schedule = Some(Schedule::constant(20.0));
+    let plan = Plan { connections: 2, schedule, ..server.plan(3) };
+    let members = Members::Listed(agents.iter().map(|agent| agent.address.clone()).collect());
+    let rate = led(&plan, members, TeamOptions::default()).unwrap().rate;
+    let (achieved, time) = (rate.achieved.unwrap(), rate.schedule_seconds.unwrap());
+    assert!(time >= 3.0 / 20.0 - 1e-6 && (achieved * time - 3.0).abs() < 1e-6, "{rate:?}");
+    agents.into_iter().for_each(Agent::end);
+}
+
+#[test]
 fn a_clock_an_hour_ahead_is_told_its_own_time() {
     for ahead in [Duration::ZERO, Duration::from_secs(3600)] {
         let scripted = Scripted::new();

@@ -32,7 +32,7 @@ impl Checker {
     /// calls be counted.
     pub(crate) fn unused(&self) -> Vec<&'static str> {
         let is_unused = |rule: &&str| !self.used.contains(rule) && !rule.contains("syscalls");
-        RULES.iter().chain(KNOWN).copied().filter(is_unused).collect()
+        RULES.iter().chain(CLOSED).chain(EVEN).chain(KNOWN).copied().filter(is_unused).collect()
     }
 
     /// Adds what another one has found.
@@ -54,7 +54,11 @@ impl Checker {
             }
             Value::Object(parts) => {
                 let judged = RULES.iter().map(|rule| (rule, judge(rule, value)));
-                let judged = judged.chain(KNOWN.iter().map(|rule| (rule, judge_known(rule, value))));
+                let judged =
+                    judged.chain(by_mode(&value["plan"]).iter().map(|rule| (rule, judge(rule, value))));
+                let by_steps = value["steps"].as_array().is_some_and(|steps| !steps.is_empty());
+                let known = KNOWN.iter().filter(|rule| !(by_steps && **rule == OF_ONE_RATE));
+                let judged = judged.chain(known.map(|rule| (rule, judge_known(rule, value))));
                 for (rule, verdict) in judged.filter_map(|(rule, verdict)| Some((rule, verdict?))) {
                     self.used.insert(rule);
                     verdict.unwrap_or_else(&mut fault);
@@ -105,7 +109,7 @@ const RULES: &[&str] = &[
     "latency.count = echoes",
     "2 * round_trip_us.count = messages",
     // A rate and its time make a count.
-    "rate.achieved * rate.seconds = totals.answered",
+    "rate.achieved * rate.schedule_seconds <= totals.sent",
     "rate.sent * rate.seconds = sent",
     "rate.received * rate.seconds = received",
     "loss * sent = lost",
@@ -124,6 +128,8 @@ const RULES: &[&str] = &[
     "balance <= host.loops",
     "1 <= balance",
     "sent + refused <= intended",
+    "rate.seconds <= rate.schedule_seconds",
+    "totals.sent + totals.shed <= rate.intended",
     "rate.sent <= 1.1 * plan.datagrams_per_second",
     "loss_by_layer.unexplained <= lost",
     "replies + replies_dropped + replies_failed + cut + over_rate + forged <= datagrams",
@@ -166,15 +172,22 @@ const RULES: &[&str] = &[
     "latency.sent.mean <= 1.01 * latency.intended.mean",
 ];
 
+/// Checked only in the closed mode: by a schedule, answers still come after its time.
+const CLOSED: &[&str] = &["rate.achieved * rate.seconds = totals.answered"];
+
+/// Checked only of even gaps: how many come by Poisson, or of a rate that changes, is known on average alone.
+const EVEN: &[&str] = &["rate.achieved <= 1.01 * rate.target"];
+
 /// The first figure is known if the second is not 0, and `null` otherwise.
 const KNOWN: &[&str] = &[
     "rate.achieved if rate.seconds",
-    "latency.send if totals.answered + totals.timed_out",
+    OF_ONE_RATE,
     "oldest_unanswered_us if unanswered_at_end",
     "generator.cpu_us_per_request if totals.answered",
     "generator.cpu_user_us if rate.seconds",
     "balance if totals.answered",
     "rate.sent if rate.seconds",
+    "rate.schedule_seconds if rate.target * rate.seconds",
     "latency.intended if received + late",
     "latency.sent if received + late",
     "loss if sent",
@@ -191,6 +204,20 @@ const KNOWN: &[&str] = &[
     "longest_gap_ratio if echoes",
     "little if echoes",
 ];
+
+/// Of a rate that changes only its steps have latencies: all together would be those of no rate.
+const OF_ONE_RATE: &str = "latency.send if totals.answered + totals.timed_out";
+
+/// The rules of the way in which the requests of a plan leave.
+fn by_mode(plan: &Value) -> &'static [&'static str] {
+    let schedule = &plan["schedule"];
+    let is_even = schedule["gaps"] != "poisson" && !schedule["shape"]["constant"].is_null();
+    match plan["mode"].as_str() {
+        Some("closed") => CLOSED,
+        Some("open") if is_even => EVEN,
+        _ => &[],
+    }
+}
 
 /// Whether a rule holds for this part of a result; `None` if it lacks a figure.
 fn judge(rule: &str, part: &Value) -> Option<Result<(), String>> {

@@ -119,6 +119,7 @@ pub(crate) fn outcome() -> Outcome {
             intended: None,
             rate_ratio: None,
             achieved: Some(20_000.0),
+            schedule_seconds: None,
             seconds: 10.0,
             interrupted: false,
             given_up: false,
