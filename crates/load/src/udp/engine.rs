@@ -60,6 +60,8 @@ pub(crate) struct Tally {
     pub(crate) on_their_way: u64,
     pub(crate) sent: u64,
     pub(crate) send_calls: u64,
+    /// Sends that found no room, and were made again.
+    pub(crate) no_room: u64,
     /// The system refused them.
     pub(crate) refused: u64,
     pub(crate) first_error: Option<String>,
@@ -96,6 +98,7 @@ impl Tally {
             sent: 0,
             send_calls: 0,
             refused: 0,
+            no_room: 0,
             first_error: None,
             lag_max: None,
             received: 0,
@@ -305,6 +308,7 @@ impl Book {
         self.live.sent.store(tally.sent, Relaxed);
         tally.send_calls += sent.calls;
         tally.refused += sent.failed;
+        tally.no_room += sent.no_room;
         if let (None, Some(error)) = (&tally.first_error, &sent.error) {
             tally.first_error = Some(error.to_string());
         }

@@ -7,11 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use anywire_wire::udp::DatagramAddress;
 use serde::{Deserialize, Serialize};
 
-/// Losses by the layer that counted them. Each is the difference of a counter between the start and the end of the run. A
-/// layer that could not be read is `null`, and named in `unread`; what it lost is then among the unexplained.
+/// Losses by the layer that counted them. Each is the difference of a counter between the start and the end of the run, and at most
+/// what the layers before it left of the lost ones: together with the unexplained they are all. A layer that could not be read is
+/// `null`, and named in `unread`; what it lost is then among the unexplained.
 ///
-/// The counters of namespace and devices are everybody's: other traffic of the machine counts, too. So the unexplained ones
-/// can be fewer than they were, and never more.
+/// The counters of namespace, devices and queues are everybody's: other traffic of the machine counts, too. So the unexplained
+/// ones can be fewer than they were, and never more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossByLayer {
     /// Dropped at the sockets of both ends, mostly because a receive buffer was full (`drops` of `/proc/net/udp`, SO_MEMINFO).
@@ -25,8 +26,8 @@ pub struct LossByLayer {
     /// Dropped by network devices, and by the queues of the cores between them and the protocols (`/proc/net/dev`, which counts
     /// both).
     pub device: Option<u64>,
-    /// Dropped by the queue of a device before it sent them (`SndbufErrors` of `/proc/net/snmp`, `snmp6`). A service whose
-    /// send buffer is full counts there, too.
+    /// Dropped by the queue of a device before it sent them (`SndbufErrors` of `/proc/net/snmp`, `snmp6`). Sends that found no room
+    /// in a send buffer count there as well: those of this end, which sends again, are left out; those of a service are not.
     #[serde(default)]
     pub send_queue: Option<u64>,
     /// Lost datagrams that none of these counters explains.
@@ -75,8 +76,15 @@ impl Counters {
         }
     }
 
-    /// What was lost since an earlier moment. `here` is what the sockets of this end dropped.
-    pub(crate) fn since(&self, before: &Self, here: u64, lost: u64, target: &DatagramAddress) -> LossByLayer {
+    /// What was counted since an earlier moment, whether it was lost or not ([`LossByLayer::of`]). `here` is what the sockets of
+    /// this end dropped, and `no_room` how often one of its sends was made again.
+    pub(crate) fn since(
+        &self,
+        before: &Self,
+        here: u64,
+        no_room: u64,
+        target: &DatagramAddress,
+    ) -> LossByLayer {
         let difference = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         let there = self.there.as_ref().zip(before.there.as_ref()).map(|(now, then)| {
             let dropped = |(inode, drops): (&u64, &u64)| {
@@ -89,6 +97,7 @@ impl Counters {
         let namespace = errors.map(|errors| errors.saturating_sub(here + there.unwrap_or(0)));
         let device = difference(self.device, before.device);
         let send_queue = difference(self.send_queue, before.send_queue);
+        let send_queue = send_queue.map(|errors| errors.saturating_sub(no_room));
         let mut unread = Vec::new();
         if there.is_none() {
             unread.push(format!("socket: that of {target} is not on this machine, or in another namespace"));
@@ -102,17 +111,41 @@ impl Counters {
         if send_queue.is_none() {
             unread.push("send_queue: /proc/net/snmp does not tell".to_owned());
         }
-        let counted = [there, namespace, device, send_queue];
-        let known = here + counted.into_iter().flatten().sum::<u64>();
         LossByLayer {
-            socket: there.map(|there| here + there),
             socket_here: here,
             socket_there: there,
             namespace,
             device,
             send_queue,
-            unexplained: lost.saturating_sub(known),
             unread,
+            ..LossByLayer::default()
+        }
+    }
+}
+
+impl LossByLayer {
+    /// The losses that these counts explain: no layer more than is left. What a counter has beyond that was none of these
+    /// datagrams.
+    pub(crate) fn of(self, lost: u64) -> Self {
+        let mut left = lost;
+        let mut explained = |count: u64| {
+            let count = count.min(left);
+            left -= count;
+            count
+        };
+        let socket_here = explained(self.socket_here);
+        let [socket_there, namespace, device, send_queue] =
+            [self.socket_there, self.namespace, self.device, self.send_queue]
+                .map(|count| count.map(&mut explained));
+        Self {
+            socket: socket_there.map(|there| socket_here + there),
+            socket_here,
+            socket_there,
+            namespace,
+            device,
+            send_queue,
+            unexplained: left,
+            unread: self.unread,
         }
     }
 }
@@ -227,7 +260,7 @@ mod tests {
     #[test]
     fn layers_that_were_not_read_are_named() {
         let target = "udp:192.0.2.1:9".parse().expect("an address");
-        let loss = Counters::default().since(&Counters::default(), 2, 10, &target);
+        let loss = Counters::default().since(&Counters::default(), 2, 3, &target).of(10);
         assert_eq!((loss.socket, loss.socket_here, loss.unexplained), (None, 2, 8));
         assert_eq!(loss.unread.len(), 4, "{loss:?}");
         // One socket was closed meanwhile, and one opened.
@@ -238,12 +271,21 @@ mod tests {
             send_queue: Some(send_queue),
         };
         let before = counters([(7, 1), (8, 1), (9, 5)], 5, 1, 10);
-        let after = counters([(7, 3), (8, 1), (10, 2)], 12, 2, 11);
-        let loss = after.since(&before, 2, 10, &target);
+        let after = counters([(7, 3), (8, 1), (10, 2)], 12, 2, 14);
+        let loss = after.since(&before, 2, 3, &target).of(10);
         assert_eq!(
             (loss.socket, loss.namespace, loss.device, loss.send_queue, loss.unexplained),
             (Some(6), Some(1), Some(1), Some(1), 1)
         );
         assert!(loss.unread.is_empty());
+        // No layer explains what was not lost: of 7, the sockets have 6 and the namespace 1; of 3 the sockets here have 2.
+        for (lost, parts) in [(7, [2, 4, 1, 0, 0]), (3, [2, 1, 0, 0, 0]), (0, [0; 5]), (20, [2, 4, 1, 1, 1])]
+        {
+            let loss = after.since(&before, 2, 3, &target).of(lost);
+            let layers =
+                [Some(loss.socket_here), loss.socket_there, loss.namespace, loss.device, loss.send_queue];
+            assert_eq!(layers, parts.map(Some), "{lost} lost");
+            assert_eq!(parts.iter().sum::<u64>() + loss.unexplained, lost);
+        }
     }
 }

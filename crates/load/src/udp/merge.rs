@@ -130,20 +130,19 @@ fn losses(all: &[&UdpOutcome], lost: u64) -> LossByLayer {
     let there = layers().filter_map(|one| one.socket_there).max();
     let [namespace, device, send_queue] =
         [sum(|one| one.namespace), sum(|one| one.device), sum(|one| one.send_queue)];
-    let counted = [there, namespace, device, send_queue].into_iter().flatten();
     let mut unread: Vec<String> = layers().flat_map(|one| one.unread.iter().cloned()).collect();
     unread.sort();
     unread.dedup();
     LossByLayer {
-        socket: there.map(|there| there.saturating_add(here)),
         socket_here: here,
         socket_there: there,
         namespace,
         device,
         send_queue,
-        unexplained: lost.saturating_sub(counted.fold(here, u64::saturating_add)),
         unread,
+        ..LossByLayer::default()
     }
+    .of(lost)
 }
 
 fn calls(all: &[&UdpOutcome], sent: u64) -> UdpCalls {

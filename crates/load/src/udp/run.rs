@@ -108,7 +108,9 @@ fn outcome(
     let copies = sum(|one| one.corrupt) - corrupt;
     let on_their_way = sum(|one| one.on_their_way).min(missing - corrupt);
     let lost = missing - corrupt - on_their_way;
-    let here = sum(|one| one.dropped_here);
+    let layers = after.since(before, sum(|one| one.dropped_here), sum(|one| one.no_room), &plan.target);
+    // Of several generators each sees what all of them lost: whose it was is known of the whole alone.
+    let is_alone = plan.place.1 <= 1;
     let intended = sum(|one| one.intended);
     let longest = |of: fn(&Tally) -> Duration| tallies.iter().map(of).max().unwrap_or_default().as_secs_f64();
     let (seconds, planned) = (longest(|one| one.sending), longest(|one| one.planned));
@@ -157,7 +159,7 @@ fn outcome(
         lost,
         on_their_way,
         loss: ratio(lost as f64, sent as f64),
-        loss_by_layer: after.since(before, here, lost, &plan.target),
+        loss_by_layer: if is_alone { layers.of(lost) } else { layers },
         late,
         duplicated: sum(|one| one.duplicated) + copies,
         reordered: sum(|one| one.reordered),

@@ -10,6 +10,8 @@ use anywire_load::{Handles, Schedule};
 use anywire_loops::Loops;
 use anywire_wire::udp::{Outgoing, Received, Udp, UdpOptions};
 
+use crate::support::again;
+
 /// Far beyond what any test needs: only a hang gets there.
 const HANG: Duration = Duration::from_secs(60);
 
@@ -175,6 +177,53 @@ fn all_that_a_tiny_buffer_loses_is_found_at_the_socket() {
     let layers = &outcome.loss_by_layer;
     assert!(outcome.lost > 0 && outcome.received > 0, "{outcome}");
     assert_eq!((layers.socket_there, layers.unexplained), (Some(outcome.lost), 0), "{outcome}");
+}
+
+/// A thousand over a loopback with this queue, without joining them: a queue that drops joined ones counts one.
+fn over_loopback(queue: &str) -> Option<UdpOutcome> {
+    if !again::queue_of_loopback(queue) {
+        return None;
+    }
+    let plan = plan(echo(|_, datagram| vec![datagram.to_vec()]));
+    let (schedule, duration) = (Schedule::constant(10_000.0), Duration::from_millis(100));
+    // From one socket, so that its send buffer is filled.
+    Some(load(UdpPlan { schedule, duration, bytes: 1000, sockets: Some(1), offload: false, ..plan }))
+}
+
+/// The layers, of which each is known: together they are what was lost.
+fn assert_are_the_lost(outcome: &UdpOutcome) {
+    let layers = &outcome.loss_by_layer;
+    let counted = [layers.socket, layers.namespace, layers.device, layers.send_queue];
+    let counted: Option<u64> = counted.into_iter().sum();
+    assert_eq!(counted.map(|counted| counted + layers.unexplained), Some(outcome.lost), "{outcome}");
+}
+
+#[test]
+fn a_send_buffer_that_was_full_has_lost_nothing() {
+    let name = "udp_accounts_for_each_datagram::a_send_buffer_that_was_full_has_lost_nothing";
+    if !again::is_inner() {
+        return again::passes_within(again::OWN_NETWORK, name);
+    }
+    // Slower than they are sent, and with room for all of them.
+    let Some(outcome) = over_loopback("tbf rate 20mbit burst 32kb limit 100mb") else { return };
+    let snmp = std::fs::read_to_string("/proc/net/snmp").expect("it is there");
+    let udp: Vec<&str> = snmp.lines().filter_map(|line| line.strip_prefix("Udp: ")).collect();
+    let at = udp[0].split(' ').position(|name| name == "SndbufErrors").expect("Linux counts them");
+    assert_ne!(udp[1].split(' ').nth(at), Some("0"), "no send found its buffer full: {snmp}");
+    assert_are_the_lost(&outcome);
+    assert_eq!(outcome.loss_by_layer.send_queue, Some(0), "{outcome}");
+}
+
+#[test]
+fn what_the_queue_of_a_device_drops_is_its_own() {
+    let name = "udp_accounts_for_each_datagram::what_the_queue_of_a_device_drops_is_its_own";
+    if !again::is_inner() {
+        return again::passes_within(again::OWN_NETWORK, name);
+    }
+    let Some(outcome) = over_loopback("tbf rate 20mbit burst 32kb limit 20kb") else { return };
+    assert!(outcome.loss_by_layer.send_queue > Some(0), "{outcome}");
+    assert_are_the_lost(&outcome);
+    assert_eq!(outcome.loss_by_layer.unexplained, 0, "{outcome}");
 }
 
 #[test]

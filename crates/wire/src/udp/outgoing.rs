@@ -62,6 +62,9 @@ pub struct Sent {
     pub datagrams: u64,
     /// System calls that it took them in.
     pub calls: u64,
+    /// How often the system had no room, and a call sent nothing or only a part. Linux counts each of them among the errors of
+    /// send buffers (`SndbufErrors`), though nothing is lost.
+    pub no_room: u64,
     /// How many the system refused; they are dropped.
     pub failed: u64,
     /// Why it refused the first of them.

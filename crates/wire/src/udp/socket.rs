@@ -223,7 +223,7 @@ impl Udp {
     /// Sends what the system takes without waiting, and adds it to `sent`; whether all of it left.
     pub fn try_flush(&self, outgoing: &mut Outgoing, sent: &mut Sent) -> bool {
         while let Some((run, data)) = outgoing.first() {
-            if let Some(count) = self.send_leading(outgoing) {
+            if let Some(count) = self.send_leading(outgoing, sent) {
                 sent.calls += 1;
                 sent.datagrams += count as u64;
                 (0..count).for_each(|_| outgoing.pop(1));
@@ -236,7 +236,10 @@ impl Udp {
             sent.calls += 1;
             match self.send_now(run, data, joined.then_some(run.segment)) {
                 Ok(()) => sent.datagrams += count as u64,
-                Err(full) if self.has_room_later(run, &full) => return false,
+                Err(full) if self.has_room_later(run, &full) => {
+                    sent.no_room += 1;
+                    return false;
+                }
                 Err(_) if joined => {
                     // Some ways refuse segments that they would take alone. Others may take them.
                     outgoing.part_first();
@@ -294,10 +297,17 @@ impl Udp {
 
     /// Sends the first datagrams in one call if they are for several peers; how many left. If the system refuses the first one,
     /// it is left to be sent alone, which says why.
-    fn send_leading(&self, outgoing: &Outgoing) -> Option<usize> {
+    fn send_leading(&self, outgoing: &Outgoing, sent: &mut Sent) -> Option<usize> {
         let Link::Ip { .. } = &self.link else { return None };
         outgoing.leading().nth(1)?;
-        send_each(&self.io, outgoing.leading()).ok()
+        let left = send_each(&self.io, outgoing.leading());
+        let is_cut = match &left {
+            // The system says only how many left before the one that it did not take.
+            Ok(count) => *count < outgoing.leading().count(),
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        sent.no_room += u64::from(is_cut);
+        left.ok()
     }
 
     fn send_now(&self, run: &Run, data: &[u8], segment_size: Option<usize>) -> io::Result<()> {

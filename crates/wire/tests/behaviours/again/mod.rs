@@ -38,8 +38,14 @@ pub(crate) const OWN_NETWORK: &[&str] = &["--map-root-user", "--net"];
 /// Makes the loopback of this network namespace a line of this rate, such as `40mbit`: what a socket sends waits in its send
 /// buffer, and fills it. `false` if the system cannot do that, which is a failure on a build machine.
 pub(crate) fn slow_loopback(rate: &str) -> bool {
-    let slow = format!("qdisc replace dev lo root tbf rate {rate} burst 128kb limit 100mb");
-    for (command, arguments) in [("ip", "link set lo up"), ("tc", slow.as_str())] {
+    queue_of_loopback(&format!("tbf rate {rate} burst 128kb limit 100mb"))
+}
+
+/// Gives the loopback of this network namespace a queue (options of `tc`). `false` if the system cannot do that, which is a failure on a
+/// build machine.
+pub(crate) fn queue_of_loopback(options: &str) -> bool {
+    let queue = format!("qdisc replace dev lo root {options}");
+    for (command, arguments) in [("ip", "link set lo up"), ("tc", queue.as_str())] {
         let done = Command::new(command).args(arguments.split(' ')).output();
         if !done.as_ref().is_ok_and(|done| done.status.success()) {
             assert!(std::env::var_os("CI").is_none(), "{command} {arguments}: {done:?}");
