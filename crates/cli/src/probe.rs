@@ -119,7 +119,7 @@ impl Probe {
 fn unable(url: &str, error: &ProbeError) -> Failure {
     match error {
         ProbeError::Plan(error) => explain::plan(error),
-        ProbeError::SlowPath { .. } => Failure::of(Code::Usage, error),
+        ProbeError::SlowPath { .. } | ProbeError::Closes => Failure::of(Code::Usage, error),
         ProbeError::Dial(error) => explain::dial(error).with_code(Code::Failed),
         other => {
             let message = Chain(other).message();

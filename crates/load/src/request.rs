@@ -30,6 +30,12 @@ pub(crate) struct Window {
     pub(crate) request_bytes: usize,
 }
 
+/// Whether these fields ask to close the connection (RFC 9112 section 9.6): nothing more is sent on it then.
+pub(crate) fn asks_to_close(headers: &Headers) -> bool {
+    let options = headers.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
+    options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
 /// A request of HTTP/2, which each connection encodes with its own table.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamRequest {

@@ -5,7 +5,8 @@ mod requests;
 mod result;
 mod run;
 
-use std::io::Read;
+use std::fmt::Display;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,14 +73,9 @@ impl Pipe {
     /// Runs it, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
-        let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if to_stdout(&self.output) && to_stdout(&self.reach.json) {
-            let failure = Failure::new(Code::Usage, "writing stdout: both --output and --json name it");
-            return Err(failure.help("give one of them a file"));
-        }
-        for path in [&self.output, &self.reach.json].into_iter().flatten() {
-            output::check(path)?;
-        }
+        let places = [("--output", &self.output), ("--json", &self.reach.json)];
+        let places = places.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)));
+        output::check_places(&places.collect::<Vec<_>>())?;
         let ended = run::run(plan, self.loops)?;
         match self.output.as_deref() {
             Some(path) if path == Path::new("-") => {
@@ -123,6 +119,8 @@ impl Pipe {
             })?;
         }
         let usual = if self.raw.is_some() { requests.in_a_round() } else { PER_CONNECTION };
+        let per_connection = self.per_connection.unwrap_or(usual);
+        self.check_last(&url, &requests, per_connection)?;
         Ok(Plan {
             url: url.to_string(),
             dial: DialOptions {
@@ -136,12 +134,31 @@ impl Pipe {
             address,
             requests,
             connections: self.connections,
-            per_connection: self.per_connection.unwrap_or(usual) as u64,
+            per_connection: per_connection as u64,
             reconnect: self.reconnect.map(|requests| requests as u64),
             depth: self.depth.map(|requests| requests as u64),
             timeout: self.timeout,
             head: self.reach.heads.limits(),
             keeps_answers: self.output.is_some(),
+        })
+    }
+
+    /// Behind a request that ends its connection nothing may be sent on it.
+    fn check_last(&self, url: &Url, requests: &Requests, per_connection: usize) -> Result<(), Failure> {
+        let Some(last) = requests.last() else { return Ok(()) };
+        let on_one = self.reconnect.map_or(per_connection, |requests| requests.min(per_connection));
+        let is_last = last == requests.in_a_round();
+        if per_connection < last || (last % on_one == 0 && (is_last || per_connection == last)) {
+            return Ok(());
+        }
+        let message =
+            format!("piping {url}: request {last} ends its connection, and others are to follow on it");
+        let failure = Failure::new(Code::Usage, message);
+        Err(match is_last {
+            true => failure.help(format_args!(
+                "take a new connection behind it with --reconnect {last}, or leave out 'Connection: close'"
+            )),
+            false => failure.help("let it be the last one of --raw, or leave out 'Connection: close'"),
         })
     }
 
@@ -158,15 +175,15 @@ impl Pipe {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let read = match path == Path::new("-") {
-        true => std::io::stdin().lock().read_to_end(&mut bytes).map(|_| ()),
-        false => std::fs::read(path).map(|read| bytes = read),
+    let unread = |cause: &dyn Display| {
+        Failure::new(Code::Read, format_args!("reading the requests of {}: {cause}", path.display()))
     };
-    read.map_err(|cause| {
-        let message = format!("reading the requests of {}: {cause}", path.display());
-        Failure::new(Code::Read, message).help("name a file that this user can read")
-    })?;
+    let read = match path == Path::new("-") {
+        true => values::whole(std::io::stdin().lock(), values::FILE_BYTES_MAX),
+        false => File::open(path).and_then(|file| values::whole(file, values::FILE_BYTES_MAX)),
+    };
+    let bytes =
+        read.map_err(|cause| unread(&cause).help("name a file of requests that this user can read"))?;
     if bytes.is_empty() {
         let failure =
             Failure::new(Code::Read, format_args!("reading the requests of {}: it is empty", path.display()));

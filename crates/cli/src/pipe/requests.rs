@@ -17,6 +17,8 @@ pub(super) struct Requests {
     methods: Vec<Method>,
     /// How many there are, but for repetitions.
     round: usize,
+    /// The first that ends its connection: it says `Connection: close`, or is of HTTP/1.0.
+    last: Option<usize>,
 }
 
 impl Requests {
@@ -38,26 +40,28 @@ impl Requests {
             },
         )?;
         bytes.extend_from_slice(body);
-        let end = bytes.len();
-        Ok(Self::repeated(&bytes, &[end], &[method]))
+        let all =
+            Ends { ends: vec![bytes.len()], methods: vec![method], last: says_close(&headers).then_some(0) };
+        Ok(Self::repeated(&bytes, &all))
     }
 
     /// The requests that these bytes are. Bytes that are none count as one.
     pub(super) fn raw(bytes: &[u8], head: HeadLimits) -> Self {
         match ends(bytes, head) {
-            Ok((ends, methods)) => Self::repeated(bytes, &ends, &methods),
+            Ok(all) => Self::repeated(bytes, &all),
             Err(why) => {
                 output::say(format_args!(
                     "warning: --raw: these are no requests of HTTP/1.1 ({why}), and count as one"
                 ));
-                let end = bytes.len();
-                Self::repeated(bytes, &[end], &[Method::GET])
+                let all = Ends { ends: vec![bytes.len()], methods: vec![Method::GET], last: None };
+                Self::repeated(bytes, &all)
             }
         }
     }
 
     /// As many rounds as leave in one write.
-    fn repeated(bytes: &[u8], ends: &[usize], methods: &[Method]) -> Self {
+    fn repeated(bytes: &[u8], all: &Ends) -> Self {
+        let Ends { ends, methods, last } = all;
         let (round, length) = (ends.len(), bytes.len());
         let copies = (WRITE_BYTES / length).max(1);
         Self {
@@ -65,7 +69,13 @@ impl Requests {
             ends: (0..copies).flat_map(|copy| ends.iter().map(move |end| end + copy * length)).collect(),
             methods: (0..copies).flat_map(|_| methods.iter().cloned()).collect(),
             round,
+            last: *last,
         }
+    }
+
+    /// The number, from 1 on, of the first request behind which nothing may be sent on its connection (RFC 9112 section 9.6).
+    pub(super) fn last(&self) -> Option<usize> {
+        self.last.map(|index| index + 1)
     }
 
     /// How many there are.
@@ -93,15 +103,28 @@ impl Requests {
     }
 }
 
-/// Where each of these requests ends, and its method.
-fn ends(bytes: &[u8], head: HeadLimits) -> Result<(Vec<usize>, Vec<Method>), String> {
+/// Where each of some requests ends, its method, and which is the first that ends its connection.
+struct Ends {
+    ends: Vec<usize>,
+    methods: Vec<Method>,
+    last: Option<usize>,
+}
+
+fn says_close(headers: &Headers) -> bool {
+    let options = headers.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
+    options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
+/// Looks at each of some requests.
+fn ends(bytes: &[u8], head: HeadLimits) -> Result<Ends, String> {
     let (mut rest, mut decoder) = (bytes, RequestDecoder::new(Limits::from(head)));
-    let (mut ends, mut methods) = (Vec::new(), Vec::new());
+    let (mut ends, mut methods, mut last) = (Vec::new(), Vec::new(), None);
     loop {
         let ended = match decoder.decode(&mut rest).map_err(|error| Message::read(error).found)? {
             None => break,
             Some(RequestEvent::Head(head, info)) => {
                 methods.push(head.method().clone());
+                last = last.or((!info.keep_alive).then_some(methods.len() - 1));
                 info.framing == Framing::None
             }
             Some(RequestEvent::End) => true,
@@ -114,7 +137,7 @@ fn ends(bytes: &[u8], head: HeadLimits) -> Result<(Vec<usize>, Vec<Method>), Str
     if ends.is_empty() || ends.len() < methods.len() || !rest.is_empty() {
         return Err(format!("the last of them is cut short, behind {} whole ones", ends.len()));
     }
-    Ok((ends, methods))
+    Ok(Ends { ends, methods, last })
 }
 
 /// What a socket takes in one write.
@@ -140,6 +163,17 @@ mod tests {
         }
         assert_eq!(sent, [&TWO.repeat(1000)[..], &TWO[..28]].concat());
         assert_eq!((requests.method(0), requests.method(2001)), (&Method::GET, &Method::POST));
+    }
+
+    #[test]
+    fn the_first_that_ends_its_connection_is_known() {
+        let last = |bytes: &[u8]| Requests::raw(bytes, HeadLimits::default()).last();
+        assert_eq!(last(TWO), None);
+        assert_eq!(
+            last(&[TWO, b"GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n"].concat()),
+            Some(3)
+        );
+        assert_eq!(last(b"GET / HTTP/1.0\r\nHost: h\r\n\r\n"), Some(1));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(super) struct PipeResult {
     missing: u64,
     seconds: f64,
     matched_per_second: f64,
+    /// Whether it was ended early.
+    interrupted: bool,
     bytes_out: u64,
     bytes_in: u64,
     /// Writes and reads that the wire took and gave something in.
@@ -44,7 +46,7 @@ pub(super) struct PipeResult {
 }
 
 impl PipeResult {
-    pub(super) fn of(plan: &Plan, all: &[Counts], took: Duration) -> Self {
+    pub(super) fn of(plan: &Plan, all: &[Counts], took: Duration, interrupted: bool) -> Self {
         let sum = |count: fn(&Counts) -> u64| all.iter().map(count).sum::<u64>();
         let (mut statuses, mut faults) = (BTreeMap::new(), BTreeMap::new());
         for counts in all {
@@ -69,6 +71,7 @@ impl PipeResult {
             missing: requests - matched,
             seconds,
             matched_per_second: matched as f64 / seconds.max(f64::MIN_POSITIVE),
+            interrupted,
             bytes_out: sum(|counts| counts.bytes_out),
             bytes_in: sum(|counts| counts.bytes_in),
             writes: sum(|counts| counts.writes),

@@ -66,7 +66,7 @@ pub(super) fn run(plan: Plan, loops: usize) -> Result<Ended, Failure> {
     let mut all = all.map_err(|error| Failure::of(Code::Failed, &error))?;
     let answers = all.iter_mut().flat_map(|counts| std::mem::take(&mut counts.answers)).collect();
     let dial = all.iter_mut().find_map(|counts| counts.dial.take());
-    Ok(Ended { result: PipeResult::of(&plan, &all, took), answers, dial, signals })
+    Ok(Ended { result: PipeResult::of(&plan, &all, took, stop.is_stopped()), answers, dial, signals })
 }
 
 /// Each connection has its place among the loops. The counts are in the order of the connections.

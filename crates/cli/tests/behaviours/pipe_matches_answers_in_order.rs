@@ -171,6 +171,35 @@ fn what_cannot_be_asked_for() {
         assert_refused(&anywire(args), 2, found);
     }
     assert_refused(&anywire(&["pipe", "http://h/", "--raw", "/dev/null"]), 26, "it is empty");
+    assert_refused(&anywire(&["pipe", "http://h/", "--raw", "/dev/zero"]), 26, "it is longer than 64 MiB");
+    let dir = tempfile::tempdir().expect("a directory for results");
+    let place = dir.path().join("result");
+    let again = format!("{}/./result", text(dir.path()));
+    let output = anywire(&["pipe", "http://h/", "-o", text(&place), "--json", &again]);
+    assert_refused(&output, 2, "both --output and --json name it");
+}
+
+#[test]
+fn a_request_that_says_close_is_the_last_of_its_connection() {
+    let served = Served::demo();
+    let url = served.url("/");
+    let close = ["pipe", &url, "-H", "Connection: close", "-c", "2", "-n", "5"];
+    assert_refused(&anywire(&close), 2, "request 1 ends its connection");
+    let result = piped(&[&close[1..], &["--reconnect", "1"]].concat());
+    assert_eq!((&result["matched"], &result["opened"]), (&10.into(), &10.into()), "{result}");
+    let raw = |requests: &str, more: &[&str]| {
+        anywire_with_stdin(&[&["pipe", &url, "-c", "1", "--raw", "-"], more].concat(), requests.as_bytes())
+    };
+    let (open, last) =
+        ("GET / HTTP/1.1\r\nhost: h\r\n\r\n", "GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let in_order = [open, open, last].concat();
+    for (requests, more) in [([open, last, open].concat(), &[][..]), (in_order.clone(), &["-n", "6"])] {
+        assert_refused(&raw(&requests, more), 2, "ends its connection");
+    }
+    for more in [&[][..], &["-n", "6", "--reconnect", "3"]] {
+        let output = raw(&in_order, more);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
 }
 
 #[test]

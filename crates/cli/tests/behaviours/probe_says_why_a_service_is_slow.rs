@@ -123,6 +123,8 @@ fn what_cannot_be_probed_is_said() {
     assert_refused(&anywire(&["probe", &authority, "-n", "1"]), 2, "1 requests, allowed is 8");
     assert_refused(&anywire(&["probe", &authority, "--pid", "4194305"]), 1, "no such process");
     assert_refused(&anywire(&["probe", &authority, "--slow-path", "report"]), 2, "is no path");
+    let close = anywire(&["probe", &authority, "-H", "Connection: keep-alive, Close"]);
+    assert_refused(&close, 2, "a probe measures what a connection costs that is kept open");
     let nowhere = anywire(&["probe", &authority, "--json", "/no/such/directory/probe.json"]);
     assert_refused(&nowhere, 23, "/no/such/directory/probe.json");
     let wrong = anywire(&["probe", &authority, "--fail-on", "trifle"]);

@@ -75,6 +75,14 @@ fn what_measures_row_by_row_says_that_it_was_ended() {
 }
 
 #[test]
+fn a_pipe_says_that_it_was_ended() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent = silent.local_addr().expect("it is bound").to_string();
+    let pipe = ended(&["pipe", &silent, "-c", "1", "--timeout", "1h"], Signal::INT, 130);
+    assert_eq!(pipe["matched"], 0, "{pipe}");
+}
+
+#[test]
 fn a_swarm_that_has_measured_nothing_says_so() {
     let args = ["swarm", "-c", "10", "--warm-up", "1h"];
     let output = ended_at_its_first_word(&args, Signal::INT);

@@ -25,7 +25,7 @@ use crate::engine::scripted::Scripted;
 use crate::engine::tally::{Batch, Tally};
 use crate::engine::wire_watch::WireWatch;
 use crate::errors::ErrorKind;
-use crate::request::Window;
+use crate::request::{Window, asks_to_close};
 use crate::script::by_numbers;
 use crate::server_time::ServerTime;
 use crate::text::counted;
@@ -117,9 +117,8 @@ impl Session {
         deadline.set(plan.timeout);
         let mut decoder = ResponseDecoder::new(plan.limits.head.into());
         let head_only = plan.method == Method::HEAD && tally.feed.is_none();
-        let options = plan.headers.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
-        let closes = options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
-        let closes = tally.prepared.script.as_ref().map_or(closes, |script| script.closes());
+        let script = tally.prepared.script.as_ref();
+        let closes = script.map_or_else(|| asks_to_close(&plan.headers), |script| script.closes());
         if head_only {
             decoder.request_method(&Method::HEAD);
         }

@@ -25,6 +25,12 @@ pub enum ProbeError {
         /// The text that was given.
         path: String,
     },
+    /// The header fields say `Connection: close` (the caller's fault): a probe is about connections that are kept open.
+    #[error(
+        "the requests say `Connection: close`, and a probe measures what a connection costs that is kept open{help}",
+        help = Advice("leave that field out; 'anywire load' sends one request a connection with it")
+    )]
+    Closes,
     /// The process cannot be watched: it is not there, or this user may not look (the caller's fault, or the system's).
     #[error("process {pid} cannot be watched")]
     Process {

@@ -16,6 +16,7 @@ use super::question::Question;
 use super::session::Session;
 use crate::errors::LoadError;
 use crate::protocol::Protocol;
+use crate::request::asks_to_close;
 
 /// The service that is probed.
 #[derive(Debug)]
@@ -35,6 +36,9 @@ impl Target {
     /// Checks a plan.
     pub(super) fn new(plan: Plan) -> Result<Self, ProbeError> {
         check(&plan).map_err(ProbeError::Plan)?;
+        if asks_to_close(&plan.headers) {
+            return Err(ProbeError::Closes);
+        }
         let wrong_url = |source| LoadError::Url { url: redact(&plan.url), source };
         let url = Url::parse(&plan.url).map_err(wrong_url).map_err(ProbeError::Plan)?;
         let inner = address(&plan, &url).map_err(ProbeError::Plan)?;

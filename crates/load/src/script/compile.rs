@@ -16,6 +16,7 @@ use super::template::{TemplateError, TemplateFault};
 use super::value::{Filling, Scope};
 use crate::expect::Expect;
 use crate::limits::Limits;
+use crate::request::asks_to_close;
 
 /// A script that can be sent.
 #[derive(Debug)]
@@ -300,8 +301,7 @@ impl CompiledRequest {
             self.host = host.to_owned();
         }
         self.fields.remove("host");
-        let options = self.fields.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
-        self.closes = options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        self.closes = asks_to_close(&self.fields);
         Ok(())
     }
 
