@@ -21,6 +21,7 @@ impl Outcome {
         remarks.extend(self.missing_cookies());
         remarks.extend(self.no_good_answer().map(|message| message.to_string()));
         remarks.extend(self.lost_in_warm_up());
+        remarks.extend(self.coarseness());
         remarks
     }
 
@@ -112,6 +113,21 @@ impl Outcome {
         Some(Message { found, help })
     }
 
+    /// That a connection had so few answers in the time that one more or less of each makes a difference: without a schedule they come
+    /// at the same moments, one latency apart, and the time begins and ends between two of them.
+    pub(crate) fn coarseness(&self) -> Option<String> {
+        let (rate, plan) = (&self.rate, &self.plan);
+        if plan.duration_seconds.is_none() || plan.schedule.is_some() || rate.interrupted || rate.given_up {
+            return None;
+        }
+        let took = self.latency.send.as_ref()?.p50;
+        let share = took / (rate.seconds * 1e6);
+        (rate.seconds > 0.0 && share > COARSE).then(|| {
+            let (took, percent) = (time(took), digits((share * 100.0).min(100.0)));
+            format!("an answer took {took}, {percent} % of the time: the rate may be off by as much; measure for longer")
+        })
+    }
+
     fn lost_in_warm_up(&self) -> Option<String> {
         let warm_up = &self.totals.warm_up;
         // A connection that the server closed with a word loses what was pipelined behind; that is no fault.
@@ -185,6 +201,9 @@ impl Outcome {
 fn were(count: u64, what: &str) -> String {
     format!("{} {}", counted(count, what), if count == 1 { "was" } else { "were" })
 }
+
+/// The share of the time that one answer may take without a word.
+const COARSE: f64 = 0.05;
 
 /// What helps if this end was too slow for its own schedule.
 pub(crate) const SATURATION_HELP: &str =

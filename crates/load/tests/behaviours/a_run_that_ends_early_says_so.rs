@@ -246,6 +246,24 @@ fn a_run_without_a_fault_has_no_remarks() {
     assert_sums(&outcome);
 }
 
+/// Those of all connections come at the same moments: one more or less of each is what the rate may be off by.
+#[test]
+fn a_rate_of_few_answers_a_connection_says_how_coarse_it_is() {
+    let says = |p50: f64, change: fn(&mut Outcome)| {
+        let mut outcome = crate::support::sample::outcome();
+        (outcome.plan.duration_seconds, outcome.rate.seconds) = (Some(2.0), 2.0);
+        outcome.latency.send.as_mut().expect("it has one").p50 = p50;
+        change(&mut outcome);
+        let remarks = outcome.remarks();
+        remarks.into_iter().find(|remark| remark.starts_with("an answer took "))
+    };
+    let said = says(500_000.0, |_| {}).expect("it is a quarter of the time");
+    assert!(said.contains("500 ms, 25.0 % of the time"), "{said}");
+    assert_eq!(says(90_000.0, |_| {}), None);
+    assert_eq!(says(500_000.0, |outcome| outcome.rate.interrupted = true), None);
+    assert_eq!(says(500_000.0, |outcome| outcome.plan.duration_seconds = None), None);
+}
+
 fn url(address: SocketAddr) -> String {
     format!("http://{address}/")
 }
