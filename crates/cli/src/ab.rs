@@ -223,6 +223,15 @@ impl Ab {
             return Err(Failure::of_message(Code::Failed, Message::read(message))
                 .or_help("see the server's log, or give longer turns with --turn"));
         }
+        if let Some(side) = outcome.sides.iter().find(|side| side.never_open > 0) {
+            let asked = text::counted(self.connections as u64, "connection");
+            let first = side.error_messages.first().map_or("none came about", String::as_str);
+            let found = format_args!(
+                "{comparing}: in some turns {} of {asked} to {} were never open: {first}",
+                side.never_open, side.name
+            );
+            return Err(Failure::of_message(Code::Partial, Message::read(found)).or_help(FEWER));
+        }
         if let Some(found) = outcome.saturation() {
             let message = Message::read(format_args!("{comparing}: {found}"));
             return Err(Failure::of_message(Code::Saturated, message));
@@ -291,6 +300,8 @@ fn process(text: &str) -> Result<Process, String> {
     }
 }
 
+const FEWER: &str = "take fewer with --connections, or raise what limits them";
+
 /// Far more than a number has.
 const PID_BYTES_MAX: u64 = 64;
 
@@ -313,7 +324,7 @@ is their CPU time and their latencies. A side that cannot keep the rate is told.
 Exit codes: 0 measured; 1 could not run, a server is not there, or not one of its answers was good; with
 --fail-on-regression also if more than 1 % of the requests failed; 2 bad arguments; 3 B is slower by more than
 --fail-on-regression; 4 the load generator was the limit at --rate, so there is no verdict; 18 ended early, with the rounds
-until then; 23 result not written; 26 data not read; 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+until then, or connections were never open; 23 result not written; 26 data not read; 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
 
 #[cfg(test)]
 mod tests {

@@ -85,6 +85,11 @@ impl Compare {
             let message = Message::read(format_args!("comparing failed: {found}"));
             return Err(Failure::of_message(Code::Failed, message));
         }
+        if let Some(found) = comparison.shortfall() {
+            let message = Message::read(format_args!("comparing: {found}"));
+            let failure = Failure::of_message(Code::Partial, message);
+            return Err(failure.or_help("see the messages below the table, or take fewer with --connections"));
+        }
         match comparison.saturation() {
             Some(found) => {
                 let message = Message::read(format_args!("comparing: {found}"));
@@ -175,7 +180,7 @@ Examples:
   anywire compare --body 4096 --rounds 9 --duration 3s --json compare.json
 
 Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 4 the load generator was the limit at
---rate, 23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+--rate, 18 a candidate was measured in fewer rounds or by fewer connections than asked for, 23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anywire::Chain;
+use anywire::advice::Message;
 use anywire::load::probe::{self, Limits, Outcome, Plan, ProbeError, Severity};
 use anywire::load::{Stop, text};
 use anywire::loops::Loops;
@@ -101,17 +102,28 @@ impl Probe {
         })
     }
 
-    /// Whether there is a verdict that must not be. The result has been printed.
+    /// Whether there is a verdict that must not be, or fewer connections came about. The result has been printed.
     fn judge(&self, url: &str, outcome: &Outcome) -> Result<(), Failure> {
-        let Some(severity) = self.fail_on else { return Ok(()) };
-        let found: Vec<_> = outcome.at_least(severity).map(|verdict| verdict.class.name()).collect();
-        if found.is_empty() {
-            return Ok(());
+        if let Some(severity) = self.fail_on {
+            let found: Vec<_> = outcome.at_least(severity).map(|verdict| verdict.class.name()).collect();
+            if !found.is_empty() {
+                let verdicts = text::counted(found.len() as u64, "verdict");
+                let message = format!(
+                    "probing {url}: {verdicts} of severity {severity} or above: {}",
+                    found.join(", ")
+                );
+                let failure = Failure::new(Code::Threshold, message);
+                return Err(failure.help("each verdict in the result says what to change"));
+            }
         }
-        let verdicts = text::counted(found.len() as u64, "verdict");
-        let message =
-            format!("probing {url}: {verdicts} of severity {severity} or above: {}", found.join(", "));
-        Err(Failure::new(Code::Threshold, message).help("each verdict in the result says what to change"))
+        if let Some(many) = outcome.many.as_ref().filter(|many| many.opened < many.connections) {
+            let asked = text::counted(many.connections as u64, "connection");
+            let first = many.first_failure.as_deref().unwrap_or("the time was up");
+            let found = format_args!("probing {url}: only {} of {asked} came about: {first}", many.opened);
+            let failure = Failure::of_message(Code::Partial, Message::read(found));
+            return Err(failure.or_help("take fewer with --connections, or raise what limits them"));
+        }
+        Ok(())
     }
 }
 
@@ -143,5 +155,6 @@ Examples:
   anywire probe localhost:8080 --json - | jq '.verdicts[].class'
 
 Exit codes: 0 measured, whatever the verdicts are. 1 could not run, or there was no answer. 2 bad
-arguments. 3 there is a verdict of the severity of --fail-on, or above. 23 result not written.
+arguments. 3 there is a verdict of the severity of --fail-on, or above. 18 not all
+connections of --connections came about. 23 result not written.
 130 and 143 ended by SIGINT and SIGTERM, with the result so far.";

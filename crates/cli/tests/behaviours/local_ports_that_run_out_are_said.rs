@@ -38,9 +38,28 @@ fn by_a_load_and_by_a_call() {
     }
     // The server of a candidate takes one of the ports.
     let args = ["compare", "--wires", "tcp", "--rounds", "1", "--duration", "50ms", "-c", "20"];
-    let compared = stdout(&anywire(&args));
+    let output = anywire(&args);
+    assert_short_of_ports(&output, 18, "11 of 20 connections were never open");
+    let compared = stdout(&output);
     assert!(compared.contains("11 of 20 connections were never open"), "{compared}");
     assert!(compared.contains("net.ipv4.ip_local_port_range"), "{compared}");
+    let short = ["--rounds", "5", "-d", "20ms", "--turn", "10ms", "--warm-up", "0", "-c", "20"];
+    let output = anywire(&[&["ab", &url, &url], &short[..]].concat());
+    assert_short_of_ports(&output, 18, "10 of 20 connections to A were never open");
+    assert_short_of_ports(&anywire(&["probe", &url]), 18, "of 32 connections came about");
+    // One of two does not start, and the other one is measured.
+    let output = anywire(&[
+        "compare",
+        &url,
+        "gone=http://127.0.0.1:9/",
+        "-c",
+        "2",
+        "--rounds",
+        "1",
+        "--duration",
+        "50ms",
+    ]);
+    assert_refused(&output, 18, "gone: 2 of 2 connections were never open");
     let connect = |_| TcpStream::connect("127.0.0.1:8080").expect("a port is left");
     let held: Vec<_> = (0..10).map(connect).collect();
     assert_short_of_ports(&anywire(&["get", &url]), 7, "has no local port left");

@@ -64,6 +64,9 @@ pub struct AbSide {
     pub rate: Option<FixedRate>,
     /// Each round.
     pub rounds: Vec<Round>,
+    /// The most connections that were never open in a turn.
+    #[serde(default)]
+    pub never_open: u64,
     /// Errors of all turns by kind.
     pub errors: ErrorCounts,
     /// Answers of all turns.
@@ -150,6 +153,7 @@ impl AbSide {
             spread: Figures::default(),
             rate: None,
             rounds: Vec::new(),
+            never_open: 0,
             errors: ErrorCounts::default(),
             answered: 0,
             error_messages: Vec::new(),
@@ -176,6 +180,7 @@ impl AbSide {
         if totals.measured.answered == 0 && !outcome.rate.interrupted {
             self.note("in some turns no answer came: they are too short for it, give longer ones".to_owned());
         }
+        self.never_open = self.never_open.max(totals.connections.never_open);
         let (open, asked) = (totals.connections.open_at_start, outcome.plan.connections as u64);
         if open < asked && !outcome.rate.interrupted {
             self.note(format!("in some turns fewer than {} were open", counted(asked, "connection")));

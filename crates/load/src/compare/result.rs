@@ -60,6 +60,28 @@ impl Comparison {
         (!found.is_empty()).then(|| Message::new(message()).with_help(SATURATION_HELP))
     }
 
+    /// That some candidates were not measured in each round, or by fewer connections than were asked for: their rows are of less than
+    /// those of others.
+    pub fn shortfall(&self) -> Option<Message> {
+        let short = self.candidates.iter().find_map(|row| {
+            let of_rounds = (row.rounds.len() < self.plan.rounds).then(|| {
+                format!("measured in {} of {}", row.rounds.len(), counted(self.plan.rounds as u64, "round"))
+            });
+            let asked = counted(self.plan.active as u64, "connection");
+            let of_connections =
+                (row.never_open > 0).then(|| format!("{} of {asked} were never open", row.never_open));
+            Some((row, of_rounds.or(of_connections)?))
+        });
+        let (row, short) = short.filter(|_| !self.interrupted)?;
+        let why = row.error_messages.first();
+        let found = why.map_or_else(String::new, |why| format!(": {}", why.found));
+        let message = Message::new(format!("{}: {short}{found}", row.name));
+        Some(match why.and_then(|why| why.help.clone()) {
+            Some(help) => message.with_help(help),
+            None => message,
+        })
+    }
+
     /// All that is to be said beside the figures, one line each; what holds for several rows is said once.
     pub fn remarks(&self) -> Vec<String> {
         let mut said: Vec<(Vec<&str>, String)> = Vec::new();
@@ -160,6 +182,9 @@ pub struct Row {
     pub rate: Option<FixedRate>,
     /// Each round.
     pub rounds: Vec<Round>,
+    /// The most connections that were never open in a round.
+    #[serde(default)]
+    pub never_open: u64,
     /// Errors of all rounds by kind.
     pub errors: ErrorCounts,
     /// Errors in words: a server that did not start, the first failed exchange of each kind.

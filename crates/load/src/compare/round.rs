@@ -94,6 +94,7 @@ pub(crate) fn measure(
             ));
         }
     }
+    row.never_open = row.never_open.max(part.outcome.totals.connections.never_open);
     add_messages(row, round, &part.outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
         result.syscalls_by_name = syscalls(bench, candidate, &running, round, row)?;
@@ -263,9 +264,10 @@ fn add_messages(row: &mut Row, round: usize, outcome: &Outcome) {
     for sample in totals.measured.error_samples.iter().chain(&totals.warm_up.error_samples) {
         message(row, Message::read(sample));
     }
-    // Whether the generator was the limit is told of all rounds together.
-    let of_round = outcome.saturation().map(|message| message.to_string());
-    let remarks = outcome.remarks().into_iter().filter(|remark| Some(remark) != of_round.as_ref());
+    // Whether the generator was the limit is told of all rounds together, and rounds are short by intent.
+    let of_round = [outcome.saturation().map(|message| message.to_string()), outcome.coarseness()];
+    let remarks =
+        outcome.remarks().into_iter().filter(|remark| !of_round.iter().flatten().any(|one| one == remark));
     for remark in remarks.filter(|_| !outcome.rate.interrupted) {
         message(row, format!("round {round}: {remark}").into());
     }

@@ -334,6 +334,7 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
         syscalls_by_name: None,
         rate: None,
         rounds,
+        never_open: 0,
         errors: ErrorCounts::default(),
         error_messages: vec![],
         notes: vec![],

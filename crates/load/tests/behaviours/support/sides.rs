@@ -61,6 +61,7 @@ fn side(name: &str, factor: f64) -> AbSide {
             reasons: Vec::new(),
         }),
         rounds,
+        never_open: 0,
         errors: std::collections::BTreeMap::from([(ErrorKind::Close, 3)]).into(),
         answered: 200_000,
         error_messages: vec!["the peer closed: </script><script>alert(1)</script>".to_owned()],
