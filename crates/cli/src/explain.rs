@@ -81,6 +81,14 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Http2, &format!("the connection broke while {phase}: {}", found(source)))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
+        // It leaves in order: that is its right, and no fault.
+        Error::GoAway { said, .. } if said.code == h2::Code::NO_ERROR && !error.may_have_been_processed() => {
+            calling(
+                Code::Http2,
+                &format!("the server is leaving, and did not act on the request: GOAWAY, {said}"),
+            )
+            .help("it can be sent again without harm: call again when the server, or another one, is there")
+        }
         Error::GoAway { phase, said, .. } => {
             calling(Code::Http2, &format!("the server ended the connection by GOAWAY while {phase}: {said}"))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))

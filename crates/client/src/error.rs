@@ -280,7 +280,7 @@ pub enum Error {
     /// The peer ended the HTTP/2 connection before the response, and said so (RFC 9113 section 6.8). Fault of the peer.
     #[error(
         "the call to {origin} failed while {phase}: the peer ended the connection by GOAWAY, {said}{help}",
-        help = Advice(advice_when_lost(*sent))
+        help = Advice(advice_when_left(*sent))
     )]
     GoAway {
         /// The origin of the URL.
@@ -512,6 +512,14 @@ fn advice_when_spent(is_budget_spent: bool) -> &'static str {
             "too many calls to this origin were repeated of late: let it recover, or raise budget_percent"
         }
         false => "see that the peer runs, or raise the number of retries",
+    }
+}
+
+/// A request that was refused may have left; what counts is that nothing was done for it (RFC 9113 section 6.8).
+fn advice_when_left(sent: bool) -> &'static str {
+    match sent {
+        true => advice_when_lost(true),
+        false => "the peer has not acted on it, so it can be sent again",
     }
 }
 

@@ -214,10 +214,14 @@ pub struct Requests {
     pub reset: u64,
     /// Those lost with a connection that ended, by whosever fault.
     pub unanswered_at_close: u64,
-    /// Requests that were sent once more, because the peer had announced not to act on them (RFC 9112 section 9.6, RFC 9113
-    /// section 6.8). Each is one request in the other counts.
+    /// How often a request was taken back to be sent once more, because the peer had announced not to act on it (RFC 9112 section
+    /// 9.6, RFC 9113 section 6.8). Each is one request in the other counts, and none if no later connection took it.
     #[serde(default)]
     pub sent_again: u64,
+    /// What the peer said with the first of these announcements: the code and the text of its `GOAWAY`. `None` over HTTP/1, and if
+    /// there was none.
+    #[serde(default)]
+    pub announced: Option<String>,
     /// Those still on their way when the run ended; they are no error.
     pub unanswered_at_end: u64,
     /// How long the oldest of these had waited, in microseconds; `null` if there was none.
@@ -264,6 +268,7 @@ impl Requests {
         self.unanswered_at_close = self.unanswered_at_close.saturating_add(other.unanswered_at_close);
         self.sent_again = self.sent_again.saturating_add(other.sent_again);
         self.unanswered_at_end = self.unanswered_at_end.saturating_add(other.unanswered_at_end);
+        self.announced = self.announced.take().or_else(|| other.announced.clone());
         self.note_unanswered(other.oldest_unanswered_us);
         self.errors.merge(&other.errors);
         // One of each kind is enough, whichever loop saw it.

@@ -93,7 +93,11 @@ impl Outcome {
             Some(sample) => sample.message(),
             None if again > 0 => {
                 let requests = counted(again, "request");
-                format!("the server closed, and announced that it would not act on {requests}").into()
+                let said = totals.measured.announced.as_ref().or(totals.warm_up.announced.as_ref());
+                let how = said.map_or_else(String::new, |said| format!(" by GOAWAY, {said}"));
+                let found =
+                    format!("the server closed{how}, and announced that it would not act on {requests}");
+                Message::new(found).with_help("it leaves in order: load it when it is there again")
             }
             None => {
                 let oldest =

@@ -281,7 +281,9 @@ impl Requests {
             0 => String::new(),
             count => format!("{} {what}, ", grouped(count)),
         };
-        let (again, reset) = (unless_none(self.sent_again, "sent again"), unless_none(reset, "reset"));
+        // No more can have been sent again than was sent: the rest found no connection that took them.
+        let again = if self.sent_again <= sent { "sent again" } else { "taken back to be sent again" };
+        let (again, reset) = (unless_none(self.sent_again, again), unless_none(reset, "reset"));
         let shed = unless_none(self.shed, "shed");
         let [sent, answered, timed_out, lost, left] =
             [sent, answered, timed_out, unanswered_at_close, unanswered_at_end].map(grouped);

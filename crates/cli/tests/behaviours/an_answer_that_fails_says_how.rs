@@ -54,6 +54,22 @@ fn a_goaway_is_shown_with_its_code_and_its_text() {
     );
 }
 
+/// The request lies behind the last stream on which the server acts (RFC 9113 section 6.8): it leaves in order.
+#[test]
+fn a_server_that_leaves_before_it_acts_is_not_at_fault() {
+    let text = "maintenance until noon";
+    let bytes = frame(GOAWAY, 0, 0, &[&[0; 8], text.as_bytes()].concat());
+    over_http2(
+        bytes.clone(),
+        16,
+        "the server is leaving, and did not act on the request: GOAWAY, NO_ERROR (\"maintenance until noon\")",
+        "by GOAWAY, NO_ERROR (\"maintenance until noon\"), and announced that it would not act on",
+    );
+    let peer = Peer::of_http2(move |stream| say(stream, &bytes));
+    let said = stderr(&anywire(&["get", "--http2", &peer.url()]));
+    assert!(!said.contains("at fault") && !said.contains("nothing was sent"), "{said}");
+}
+
 /// A peer that leaves at once throws away what is on its way to it, and that resets the connection.
 #[test]
 fn a_goaway_is_shown_though_a_reset_follows() {

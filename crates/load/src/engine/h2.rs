@@ -462,8 +462,9 @@ impl Session {
                 // Only of a stream that the server opens, which is none of these.
                 None => format!("an answer breaks the rules of HTTP/2 ({code})").into(),
             });
-        } else if code == Code::REFUSED_STREAM && self.goaway.is_some() {
+        } else if let Some(said) = self.goaway.as_ref().filter(|_| code == Code::REFUSED_STREAM) {
             // Behind the last stream that a `GOAWAY` names: the peer has not acted on it (RFC 9113 section 6.8).
+            part.announced.get_or_insert_with(|| said.to_string());
             drop(counts);
             self.tally.take_back(&call.batch);
         } else if code == Code::REFUSED_STREAM {

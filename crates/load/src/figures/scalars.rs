@@ -59,7 +59,7 @@ pub const FIGURES: &[Figure] = &[
     of_sent(
         "totals.sent_again",
         "sent_again",
-        "Requests that were sent once more, because the peer had announced not to act on them.",
+        "How often a request was taken back to be sent once more, because the peer had announced not to act on it.",
         |outcome| count(outcome.totals.measured.sent_again),
     ),
     of_sent(

@@ -89,6 +89,23 @@ fn a_goaway_in_order_is_no_fault() {
 }
 
 #[test]
+fn a_server_that_leaves_before_it_acts_is_told_in_its_words() {
+    let server = H2Server::start("memory:h2-leaves", Manner::LeaveAtOnce);
+    let outcome = load(Plan { depth: 2, ..server.plan(100) });
+    let all = &outcome.totals.measured;
+    assert_eq!((all.sent, all.answered, all.errors.total()), (0, 0, 0), "{outcome}");
+    assert_eq!(all.announced.as_deref(), Some("NO_ERROR (\"later\")"));
+    let found = outcome.no_good_answer().expect("nothing was answered").found;
+    assert!(
+        found.contains("by GOAWAY, NO_ERROR (\"later\"), and announced that it would not act on"),
+        "{found}"
+    );
+    // None of them was sent a last time, so that none was sent again.
+    let text = outcome.to_string();
+    assert!(text.contains("0 sent, ") && text.contains(" taken back to be sent again, 0 answered"), "{text}");
+}
+
+#[test]
 fn a_goaway_with_an_error() {
     let server = H2Server::start("memory:h2-calm", Manner::GoAway(Code::ENHANCE_YOUR_CALM));
     let outcome = load(Plan { depth: 2, ..server.plan(100) });

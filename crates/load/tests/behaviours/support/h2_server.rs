@@ -33,6 +33,8 @@ pub(crate) enum Manner {
     /// Says `GOAWAY` with this code and a text for the first request, and closes. Without an error, after having accepted the
     /// request.
     GoAway(Code),
+    /// Says `GOAWAY` in order, with a text, for the first request, on which it does not act, and closes.
+    LeaveAtOnce,
     /// Closes when the first request has come.
     Close,
     /// Reads, and never answers.
@@ -216,15 +218,19 @@ impl Served {
                 }
                 self.answer_all();
             }
-            Manner::GoAway(code) if self.asked > 0 => {
-                let last = if code == Code::NO_ERROR { 0x7f } else { 0 };
+            manner @ (Manner::GoAway(_) | Manner::LeaveAtOnce) if self.asked > 0 => {
+                let (code, last) = match manner {
+                    Manner::GoAway(Code::NO_ERROR) => (Code::NO_ERROR, 0x7f),
+                    Manner::GoAway(code) => (code, 0),
+                    _ => (Code::NO_ERROR, 0),
+                };
                 self.out.extend_from_slice(&[0, 0, 13, 7, 0, 0, 0, 0, 0, 0, 0, 0, last]);
                 self.out.extend_from_slice(&code.0.to_be_bytes());
                 self.out.extend_from_slice(b"later");
                 return false;
             }
             Manner::Close if self.asked > 0 => return false,
-            Manner::GoAway(_) | Manner::Close => {}
+            Manner::GoAway(_) | Manner::LeaveAtOnce | Manner::Close => {}
         }
         true
     }
