@@ -428,12 +428,10 @@ fn requirement(text: &str) -> Result<Requirement, String> {
 
 /// A time to measure. Who writes a body means the `-d` of curl.
 pub(crate) fn measured(text: &str) -> Result<Duration, String> {
+    let body = "a body is given by --data, and -d is how long to measure, such as 10s";
     match text.starts_with(|first: char| first.is_ascii_digit()) {
-        true => text::positive_duration(text),
-        false => {
-            Err("it is no time; a body is given by --data, and -d is how long to measure, such as 10s"
-                .to_owned())
-        }
+        true => text::positive_duration(text).map_err(|wrong| format!("{wrong}; {body}")),
+        false => Err(format!("it is no time; {body}")),
     }
 }
 

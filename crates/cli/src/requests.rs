@@ -327,7 +327,7 @@ pub(crate) fn of_file(name: &str, error: &dyn std::error::Error) -> Failure {
 pub(crate) fn method(text: &str) -> Result<Method, String> {
     if text::duration(text).is_ok() {
         return Err(
-            "it is a time, and -m is the method; the longest wait for an answer is --timeout".to_owned()
+            "it is a time or a number, and -m is the method; the longest wait for an answer is --timeout, and streams are --streams".to_owned()
         );
     }
     text.parse().map_err(|_| "it is no method; write one such as POST".to_owned())

@@ -5,16 +5,20 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use clap::CommandFactory;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::cli::Cli;
 use crate::failure::Code;
 use crate::output;
 
 /// Prints it where it belongs, and gives the exit code.
-pub(crate) fn report(mut error: clap::Error) -> u8 {
+pub(crate) fn report(error: clap::Error) -> u8 {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut error = of_hey(&args).unwrap_or(error);
     if error.use_stderr() {
-        name_ours(&mut error);
+        name_ours(&mut error, &command(&args));
         name_feature(&mut error);
         // If stderr is closed, the exit code still tells.
         let _ = io::stderr().write_all(rendered(&error, &io::stderr()).as_bytes());
@@ -30,18 +34,40 @@ fn rendered(error: &clap::Error, to: &impl IsTerminal) -> String {
 }
 
 /// Offers the flag of this command for one of another.
-fn name_ours(error: &mut clap::Error) {
+fn name_ours(error: &mut clap::Error, command: &str) {
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
-    let command = std::env::args().nth(1).unwrap_or_default();
-    let of_command = TIPS.iter().filter(|(commands, _)| commands.contains(&command.as_str()));
+    let of_command = TIPS.iter().filter(|(commands, _)| commands.contains(&command));
     let mut tips = of_command.flat_map(|(_, tips)| *tips);
     let Some((_, tip)) = tips.find(|(flags, _)| flags.contains(&flag.as_str())) else { return };
     error.remove(ContextKind::SuggestedArg);
     error.remove(ContextKind::TrailingArg);
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
+}
+
+/// The command among the arguments: options of all commands may stand before it, and some have commands of their own.
+fn command(args: &[String]) -> String {
+    let mut words = args.iter().filter(|word| !word.starts_with('-'));
+    let first = words.next().cloned().unwrap_or_default();
+    match (first.as_str(), words.next()) {
+        ("lab", Some(second)) => format!("lab {second}"),
+        _ => first,
+    }
+}
+
+/// The error for a long flag of hey, which has one dash: clap would read it as short ones.
+fn of_hey(args: &[String]) -> Option<clap::Error> {
+    if !matches!(command(args).as_str(), "load" | "ab") {
+        return None;
+    }
+    let mut known = HEY.iter().filter(|(flag, _)| args.iter().any(|word| word == flag));
+    let (flag, tip) = known.next()?;
+    let mut error = clap::Error::new(ErrorKind::UnknownArgument).with_cmd(&Cli::command());
+    error.insert(ContextKind::InvalidArg, ContextValue::String((*flag).to_owned()));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
+    Some(error)
 }
 
 /// Says of a command that this program was built without how to have it.
@@ -50,7 +76,9 @@ fn name_feature(error: &mut clap::Error) {
         return;
     }
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return };
-    let Some((feature, _)) = OPTIONAL.iter().find(|(feature, _)| feature == name) else { return };
+    // One of 'lab' has a name of its own.
+    let named = if name == "udp-load" { "udp" } else { name.as_str() };
+    let Some((feature, _)) = OPTIONAL.iter().find(|(feature, _)| *feature == named) else { return };
     let tip = format!(
         "'{feature}' is a feature that this program was built without; build it with '--features full', or '--features \
          {feature}'"
@@ -81,9 +109,13 @@ const OPTIONAL: [(&str, bool); 5] = [
 type Tip = (&'static [&'static str], &'static str);
 
 /// The tips of each command.
-const TIPS: [(&[&str], &[Tip]); 5] = [
+const TIPS: [(&[&str], &[Tip]); 9] = [
     (&["load"], OF_LOADS),
     (&["ab", "compare"], OF_COMPARISONS),
+    (&["ab"], OF_TURNS),
+    (&["pipe"], OF_PIPES),
+    (&["probe"], OF_PROBES),
+    (&["lab udp-load"], OF_DATAGRAMS),
     (&["get", "post", "put", "patch", "delete", "head", "options", "query", "request"], OF_CALLS),
     (&["put", "patch", "delete", "head", "options", "query", "request"], OF_OTHER_CALLS),
     (&["serve"], OF_SERVERS),
@@ -91,13 +123,47 @@ const TIPS: [(&[&str], &[Tip]); 5] = [
 
 /// Flags of wrk, hey, oha, ab, h2load and k6.
 const OF_LOADS: &[Tip] = &[
-    (&["-t", "--threads"], "threads are loops here: --loops N"),
+    (
+        &["-t", "--threads"],
+        "threads are loops here: --loops N; the longest wait for an answer is --timeout TIME",
+    ),
     (&["-z"], "how long to measure is -d or --duration, such as -d 10s"),
     (&["-D"], "how long to measure is -d or --duration; a body of a file is --data @FILE"),
     (
-        &["-R", "-q", "-r", "--qps", "--rps"],
+        &["-R", "-q", "--qps", "--rps"],
         "a rate is --rate N, in requests a second; without one each connection sends its next request when an answer has come",
     ),
+    (&["-r"], "a rate is --rate N; redirects are not followed, so that each answer is the server's own"),
+    (&["--redirect"], "leave it out; redirects are not followed, so that each answer is the server's own"),
+    (
+        &["--connect-to", "-4", "--ipv4", "-6", "--ipv6"],
+        "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
+    ),
+    (&["--host"], "the host is a header field: -H 'Host: example.com'; where to connect to is --via"),
+    (&["--http-version"], "HTTP/2 is --http2; without it HTTP/1.1 is spoken where http:// is"),
+    (&["--max-concurrent-streams"], "streams under way on a connection are --streams N, with --http2"),
+    (&["--requests-per-connection"], "a new connection after so many requests is --new-connection-every N"),
+    (
+        &[
+            "--header-table-size",
+            "--encoder-header-table-size",
+            "-w",
+            "--window-bits",
+            "-W",
+            "--connection-window-bits",
+        ],
+        "leave it out; windows and tables of HTTP/2 have their usual sizes",
+    ),
+    (
+        &["--burst-delay", "--burst-rate"],
+        "no bursts are made; a rate is --rate N, and arrivals at random are --poisson",
+    ),
+    (
+        &["--latency-correction"],
+        "leave it out; with --rate latencies count from when a request should have left",
+    ),
+    (&["--disable-compression"], "leave it out; a coding is asked for by -H 'Accept-Encoding: gzip' alone"),
+    (&["-F", "-Z"], "a body is --data TEXT or --data @FILE, and its type is -H 'Content-Type: ...'"),
     (&["-p"], "what is under way on a connection is --streams with --http2, else --depth"),
     (
         &["-T"],
@@ -129,6 +195,58 @@ const OF_LOADS: &[Tip] = &[
     (&["--warm-up-time"], "load that is in no figure is --warm-up, such as --warm-up 5s"),
     (&["--log-file"], "figures over time are --intervals FILE"),
     (&["--unix-socket"], "the wire is named by --via, such as --via unix:/run/app.sock"),
+];
+
+/// Flags of load generators, for commands that send their requests by number.
+const OF_PIPES: &[Tip] = &[
+    (
+        &["-t", "--threads"],
+        "threads are loops here: --loops N; the longest silence of the server is --timeout TIME",
+    ),
+    (&["-p", "--pipeline"], "requests under way on a connection are --depth N"),
+    (&["-d", "--duration", "-z", "-D"], "requests are counted here: -n N; 'anywire load' sends for a time"),
+    (
+        &["-R", "-q", "--rate", "--qps", "--rps"],
+        "each leaves as soon as it can; 'anywire load' sends at a rate",
+    ),
+    (&["-X", "--request"], "the method is -m or --method"),
+    (&["--body", "--data-binary"], "a body is --data TEXT, or --data @FILE"),
+];
+
+const OF_PROBES: &[Tip] = &[
+    (&["-t", "--max-time"], "the longest wait for an answer is --timeout TIME"),
+    (&["-p"], "the server's process is --pid N; requests in one write are --pipeline N"),
+    (
+        &["-d", "--duration", "-z", "-R", "-q", "--rate"],
+        "a few hundred requests are made; 'anywire load' sends for a time and at a rate",
+    ),
+    (&["-X", "--request", "-m", "--method", "--data"], "all requests are GET and HEAD, which change nothing"),
+];
+
+const OF_TURNS: &[Tip] = &[(
+    &["-t", "--threads"],
+    "threads are loops here: --loops N; the longest wait for an answer is --timeout TIME",
+)];
+
+/// Flags of iperf3 and others.
+const OF_DATAGRAMS: &[Tip] = &[
+    (
+        &["-b", "--bandwidth", "--bitrate"],
+        "how many leave is --rate N, in datagrams a second, of --bytes N each",
+    ),
+    (&["-l", "--length", "--len", "-s", "--size"], "the length of a datagram is --bytes N"),
+    (&["-t", "--time"], "how long to send is --duration TIME"),
+    (&["-P", "--parallel"], "flows are --flows N"),
+];
+
+/// Long flags of hey, with the one dash that it has.
+const HEY: &[(&str, &str)] = &[
+    ("-host", "the host is a header field: -H 'Host: example.com'; where to connect to is --via"),
+    ("-cpus", "threads are loops here: --loops N"),
+    ("-h2", "HTTP/2 is --http2"),
+    ("-disable-compression", "leave it out; a coding is asked for by -H 'Accept-Encoding: gzip' alone"),
+    ("-disable-keepalive", "a connection for each request is -H 'Connection: close'"),
+    ("-disable-redirects", "leave it out; redirects are not followed"),
 ];
 
 /// Flags of load generators, for commands that load several servers.
@@ -211,25 +329,46 @@ const OF_SERVERS: &[Tip] = &[
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
 
     use super::*;
-    use crate::cli::Cli;
 
     /// A tip for a flag that the command has would never be shown.
     #[test]
     fn tips_are_for_flags_that_are_not_ours() {
         for (commands, tips) in TIPS {
             for command in commands {
-                let url = (*command != "serve").then_some("localhost");
+                let url = match *command {
+                    "serve" => None,
+                    "lab udp-load" => Some("udp:127.0.0.1:9"),
+                    _ => Some("localhost"),
+                };
                 for flag in tips.iter().flat_map(|(flags, _)| *flags) {
-                    let parsed =
-                        Cli::try_parse_from(["anywire", *command].into_iter().chain(url).chain([*flag]));
+                    let words = ["anywire"].into_iter().chain(command.split(' ')).chain(url).chain([*flag]);
+                    let parsed = Cli::try_parse_from(words);
                     let kind = parsed.map(|_| ()).map_err(|error| error.kind());
                     assert_eq!(kind, Err(ErrorKind::UnknownArgument), "{command} {flag}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_command_is_found_behind_options_and_within_another() {
+        let found = |line: &str| command(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(found("-v load --rps 5"), "load");
+        assert_eq!(found("lab -v udp-load -t 5"), "lab udp-load");
+        assert_eq!(found("get load"), "get");
+    }
+
+    #[test]
+    fn flags_of_hey_with_one_dash_are_not_read_as_short_ones() {
+        let found = |line: &str| of_hey(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for (flag, tip) in HEY {
+            let error = found(&format!("load {flag} 2 localhost")).expect("it is known");
+            assert!(error.render().to_string().contains(tip), "{flag}");
+        }
+        assert!(found("load -c 2 localhost").is_none() && found("get -host a").is_none());
     }
 
     /// Each feature that adds a command is listed, and its command has its name.
@@ -247,7 +386,8 @@ mod tests {
     fn tips_name_flags_that_are_ours() {
         let cli = Cli::command();
         for (commands, tips) in TIPS {
-            let command = cli.find_subcommand(commands[0]).expect("a command");
+            let mut words = commands[0].split(' ');
+            let command = words.try_fold(&cli, |cli, word| cli.find_subcommand(word)).expect("a command");
             for (_, tip) in tips {
                 let named = tip.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
                 for long in named.filter_map(|word| word.strip_prefix("--")) {
