@@ -18,6 +18,7 @@ fn of_a_result() {
         ("comparison", anywire_load::report::comparison(&large_comparison())),
         ("comparison at a rate", anywire_load::report::comparison(&at_a_rate(large_comparison()))),
         ("load", anywire_load::report::outcome(&large_outcome())),
+        ("load of all kinds", anywire_load::report::outcome(&of_all_kinds(large_outcome()))),
         ("ab", anywire_load::report::ab(&large_ab())),
         ("diff", anywire_load::report::diff(&large_diff())),
     ];
@@ -174,6 +175,44 @@ fn large_diff() -> DiffOutcome {
     new.plan.connections = 1_000_000;
     let [old, new] = [old, new].map(|one| Stored::from_json(&one.to_json()).unwrap());
     diff(&old, &new, &Noise::default(), 1, true).unwrap()
+}
+
+/// The same with what a search, steps, rounds and agents add.
+fn of_all_kinds(outcome: anywire_load::Outcome) -> anywire_load::Outcome {
+    let steps = (0..12).map(|part| anywire_load::Step {
+        begin_seconds: f64::from(part) * 7_200.0,
+        end_seconds: f64::from(part + 1) * 7_200.0,
+        target: 1e8,
+        intended: u64::MAX / 12,
+        sent: u64::MAX / 13,
+        answered: u64::MAX / 14,
+        latency: outcome.latency.clone(),
+    });
+    let agents = (0..9).map(|index| anywire_load::agents::AgentShare {
+        agent: anywire_load::agents::Agent {
+            index,
+            address: format!("tcp:{}:65535", "agent-of-a-long-name.".repeat(11)),
+            host: None,
+            lost: (index == 3).then(|| long_name("it did not answer")),
+            clock_ahead_seconds: 0.0,
+            round_trip_us: 86_400e6,
+        },
+        connections: 1_000_000,
+        answered: (index != 3).then_some(u64::MAX / 9),
+        errors: Some(0),
+        rate: Some(outcome.rate),
+        generator: Some(outcome.generator.clone()),
+    });
+    let mut search = sample::search();
+    search.required = (0..9).map(|number| format!("p99{{{}}}<5ms", long_name(&number.to_string()))).collect();
+    search.trials = search.trials.iter().cycle().take(100).cloned().collect();
+    for trial in &mut search.trials {
+        (trial.target, trial.sent) = (1e8, u64::MAX);
+        trial.reason = trial.reason.as_ref().map(|_| long_name("p99<5ms"));
+    }
+    let rounds = sides::ab().sides[0].rounds.clone();
+    let (steps, agents) = (steps.collect(), agents.collect());
+    anywire_load::Outcome { steps, agents, search: Some(search), rounds, ..outcome }
 }
 
 fn large_outcome() -> anywire_load::Outcome {
