@@ -110,7 +110,8 @@ fn schedules(checker: &mut Checker, mut random: Random) {
     }
     let search = ["load", &url, "--search", "--rate", "200", "-d", "100ms", "-c", "3", "--warm-up", "0s"];
     run(checker, &search);
-    let turns = ["--rounds", "5", "-d", "40ms", "--turn", "20ms", "--warm-up", "0", "-c", "2"];
+    let turns =
+        ["--rounds", "5", "-d", "40ms", "--turn", "20ms", "--warm-up", "0", "-c", "2", "--loops", "1"];
     for rate in [&[][..], &["--rate", "100"]] {
         run(checker, &[&["ab", &url, &url], &turns[..], rate].concat());
     }
@@ -171,6 +172,7 @@ fn ends(checker: &mut Checker, _: Random) {
     let silent = silent.local_addr().expect("it is bound").to_string();
     for args in [
         &["load", &silent, "-d", "1h", "-c", "3"][..],
+        &["pipe", &silent, "-c", "1", "--timeout", "1h"],
         &["compare", "--wires", "limit,tcp", "--quick"],
         &["ladder", "--rungs", "epoll,poll", "--quick"],
         &["ladder", "--rungs", "hand-over"],
