@@ -252,6 +252,8 @@ mod tests {
     use super::*;
     use crate::Client;
     use crate::call::parse_url;
+    use crate::pool::context::LoopContext;
+    use crate::pool::queue::{Offer, Queue};
 
     /// Its caller has asked whether the client is closed before the shutdown, and goes on behind it.
     #[test]
@@ -292,5 +294,29 @@ mod tests {
             let unanswered = response.blocking_recv().expect("it is told").expect_err("it is shut down");
             assert!(matches!(unanswered.error, Error::Shutdown { sent: false }), "{:?}", unanswered.error);
         }
+    }
+
+    /// What no other address takes goes on waiting where it was, and not as if it had just come.
+    #[test]
+    fn a_call_that_goes_back_into_its_queue_has_waited_since_it_came() {
+        let loops = Loops::start(1).expect("loops start");
+        let client = Client::builder().on(&loops).build();
+        let inner = Arc::clone(&client.handle.0);
+        let waits = move || async move {
+            let queue = Queue::new(&Rc::new(LoopContext::new(&inner, 0)));
+            let url = parse_url("http://127.0.0.1:1/").expect("a URL");
+            let request = inner.request(Method::GET, url).expect("no options");
+            let (reply, _response) = oneshot::channel();
+            let came =
+                precise().checked_sub(Duration::from_secs(3)).expect("this machine has run for longer");
+            queue.push(job(request, reply, Spread { may_borrow: false, loops_left: 0 }, came));
+            let first = queue.remove_first().expect("it is wanted");
+            assert_eq!(queue.len(), 0);
+            queue.push_first(first);
+            assert_eq!(queue.since(), Some(came));
+            // One that gets a connection has its time from there.
+            assert!(queue.pop(Offer::Used).expect("it is wanted").at > came);
+        };
+        loops.get(0).spawn(waits).wait().expect("no panic");
     }
 }
