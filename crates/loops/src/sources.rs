@@ -110,8 +110,8 @@ impl Drop for AddedSource {
     fn drop(&mut self) {
         let Some(local) = self.local.upgrade() else { return };
         let mut list = local.sources().list.borrow_mut();
-        let at = list.iter().position(|(id, _)| *id == self.id);
-        let removed = at.map(|at| list.remove(at));
+        let place = list.binary_search_by_key(&self.id, |(id, _)| *id);
+        let removed = place.map(|place| list.remove(place));
         // Its destructor may come back here.
         drop(list);
         drop(removed);
@@ -127,6 +127,7 @@ impl fmt::Debug for AddedSource {
 /// The sources of one loop.
 #[derive(Default)]
 pub(crate) struct Sources {
+    /// By their numbers, which grow.
     list: RefCell<Vec<(u64, Rc<dyn Source>)>>,
     next_id: Cell<u64>,
     spinner: Spinner,
@@ -275,16 +276,29 @@ impl Sources {
 
     /// Asks all sources in turn, and says whether one says so: one that always does hides no other. A panic of one is counted and logged.
     fn each(&self, mut ask: impl FnMut(&dyn Source) -> bool) -> bool {
-        let (mut from, mut any) = (0, false);
+        let (mut place, mut from, mut any) = (0, 0, false);
         loop {
-            // Not under the borrow: asking may run code of users, which may add or remove sources. The next one is found by its
-            // number, because a removed one shifts the places of all behind it, and one that is left out here sleeps on.
-            let next = self.list.borrow().iter().find(|(id, _)| *id >= from).cloned();
+            // Not under the borrow: asking may run code of users, which may add or remove sources.
+            let next = {
+                let list = self.list.borrow();
+                place = place_of(from, place, list.len(), |at| list[at].0);
+                list.get(place).cloned()
+            };
             let Some((id, source)) = next else { return any };
             any |= contain("a source", || ask(&*source)) == Ok(true);
-            from = id + 1;
+            (place, from) = (place + 1, id + 1);
         }
     }
+}
+
+/// The place of the first source with this number or a later one. It was at `place` before some were removed, which shifts the places of all
+/// behind them: a source that is left out sleeps on. So a round over all sources costs a step for each of them and for each that was removed.
+fn place_of(from: u64, place: usize, sources: usize, number_at: impl Fn(usize) -> u64) -> usize {
+    let mut place = place.min(sources);
+    while place > 0 && number_at(place - 1) >= from {
+        place -= 1;
+    }
+    place
 }
 
 impl Spinner {
@@ -339,6 +353,29 @@ mod tests {
             *now += Duration::from_micros(1);
         }
         (*now - began).as_micros()
+    }
+
+    #[test]
+    fn a_round_over_many_sources_takes_a_step_for_each() {
+        const SOURCES: u64 = 10_000;
+        let (mut numbers, steps) = ((0..SOURCES).collect::<Vec<_>>(), Cell::new(0_u64));
+        let (mut place, mut from, mut asked) = (0, 0, 0);
+        loop {
+            place = place_of(from, place, numbers.len(), |at| {
+                steps.set(steps.get() + 1);
+                numbers[at]
+            });
+            let Some(&number) = numbers.get(place) else { break };
+            assert_eq!(number, from, "none is left out");
+            asked += 1;
+            (place, from) = (place + 1, number + 1);
+            // Each tenth removes itself and, if it is there, the one before.
+            if number % 10 == 9 {
+                numbers.retain(|&other| other + 1 != number && other != number);
+            }
+        }
+        assert_eq!(asked, SOURCES);
+        assert!(steps.get() <= 2 * SOURCES, "{} steps", steps.get());
     }
 
     #[test]
