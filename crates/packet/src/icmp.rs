@@ -49,8 +49,10 @@ pub enum ErrorKind {
         /// Bytes of the longest IP packet that passes.
         mtu: u32,
     },
-    /// It may pass, or is to be ignored (RFC 9293 MUST-55, RFC 6633).
+    /// It may pass.
     Soft,
+    /// A Source Quench, which is to be discarded (RFC 9293 MUST-55, RFC 6633).
+    SourceQuench,
     /// No ICMP: the packet has not left, because its neighbour does not answer.
     Undelivered,
 }
@@ -116,7 +118,8 @@ fn error_v4(kind: u8, code: u8, rest: [u8; 4], quoted: &[u8]) -> Option<ErrorKin
             mtu => ErrorKind::TooBig { mtu: u32::from(mtu) },
         },
         // Unreachable, source quench, time exceeded, a problem with a parameter.
-        (3 | 4 | 11 | 12, _) => ErrorKind::Soft,
+        (4, _) => ErrorKind::SourceQuench,
+        (3 | 11 | 12, _) => ErrorKind::Soft,
         _ => return None,
     })
 }

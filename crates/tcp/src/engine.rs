@@ -64,7 +64,7 @@ pub use self::ip::routes::{Route, RouteError, Via};
 pub use self::memory::usage::Memory;
 pub use self::opening::source::PortBlock;
 pub use self::user::calls::{ConnectError, ConnectOptions, End, ListenError, Status};
-pub use self::user::info::{Info, TcpState};
+pub use self::user::info::{Info, SoftError, TcpState};
 pub use self::user::ready::{Events, Ready};
 
 use self::input::answered::Answered;
@@ -78,7 +78,7 @@ use self::output::reply::Reply;
 use self::output::scheduler::Scheduler;
 use self::place::{PLACE, Place};
 use self::timers::aging::Aging;
-use self::user::info::Retransmissions;
+use self::user::info::Troubles;
 
 /// The TCP of one core.
 pub struct Engine {
@@ -120,7 +120,7 @@ pub struct Engine {
     probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<ConnIndex, u32>,
-    retransmissions: Retransmissions,
+    troubles: Troubles,
 
     /// The batch that came in last: payload is read from it as long as it is here.
     received: Frames,
@@ -188,7 +188,7 @@ impl Engine {
             expired: 0,
             probes_put_off: (Tick(0), 0),
             user_timeouts: HashMap::new(),
-            retransmissions: Retransmissions::default(),
+            troubles: Troubles::default(),
             received: Frames::with_room(0, 0),
             in_frames: Vec::new(),
             delayed_ack_candidates: Vec::new(),

@@ -74,7 +74,7 @@ pub use crate::congestion::Algorithm;
 pub use crate::counters::Counters;
 pub use crate::engine::{
     ConnId, ConnectError, ConnectOptions, End, Engine, Events, Info, ListenError, ListenerId, Memory,
-    NextHop, PortBlock, Ready, Route, RouteError, Status, TcpState, Via,
+    NextHop, PortBlock, Ready, Route, RouteError, SoftError, Status, TcpState, Via,
 };
 pub use crate::frames::{Checksum, Frames, Meta};
 pub use crate::idle_timer::KeepAlive;

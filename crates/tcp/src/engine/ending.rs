@@ -84,7 +84,7 @@ impl Engine {
         if !self.user_timeouts.is_empty() {
             self.user_timeouts.remove(&index);
         }
-        self.retransmissions.forget(index);
+        self.troubles.forget(index);
         self.drop_idle_timer(index);
     }
 
@@ -407,8 +407,12 @@ impl Engine {
         match error.kind {
             ErrorKind::Refused if tcb.state == State::SynSent => self.break_off(index, End::Refused),
             ErrorKind::Undelivered if tcb.state == State::SynSent => self.break_off(index, End::Unreachable),
-            ErrorKind::TooBig { mtu } => self.on_narrow_path(index, mtu),
-            _ => {}
+            kind => {
+                self.troubles.note_error(index, kind);
+                if let ErrorKind::TooBig { mtu } = kind {
+                    self.on_narrow_path(index, mtu);
+                }
+            }
         }
     }
 

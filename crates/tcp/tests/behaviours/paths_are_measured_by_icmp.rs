@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use anywire_tcp::{Algorithm, ConnId, End, Frames, KeepAlive, Status};
+use anywire_tcp::{Algorithm, ConnId, End, Frames, KeepAlive, SoftError, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::wire::{Segment, icmp_error, sum};
@@ -359,6 +359,42 @@ fn an_open_connection_survives_every_error_and_an_opening_one_the_soft_ones() {
         let is_over = host.engine.status(id) == Status::Ended(End::Refused);
         assert_eq!(is_over, ends, "type {kind} code {code}");
     }
+}
+
+/// RFC 9293 MUST-47: the user may ask for them.
+#[test]
+fn errors_that_do_not_end_a_connection_are_told() {
+    let told = |host: &Host, id| {
+        let info = host.engine.info(id).expect("it is there");
+        (info.soft_errors, info.soft_error)
+    };
+    let router = || "192.0.2.1".parse().unwrap();
+    let (mut host, id, mut peer, sent) = flight(Peer::new());
+    assert_eq!(told(&host, id), (0, None));
+    for (count, kind, code, error) in [
+        (1, 3, 1, SoftError::Unreachable),
+        (2, 11, 0, SoftError::Unreachable),
+        (3, 3, 3, SoftError::Refused),
+        (4, 3, 4, SoftError::TooBig { mtu: 1400 }),
+        // A Source Quench is discarded (MUST-55).
+        (4, 4, 0, SoftError::TooBig { mtu: 1400 }),
+    ] {
+        host.give_frame(&icmp_error(router(), &sent[0], kind, code, 1400));
+        assert_eq!(told(&host, id), (count, Some(error)), "type {kind} code {code}");
+    }
+    peer.heard_all(&sent);
+    host.give(&[peer.acks()]);
+    host.give_frame(&icmp_error(router(), &sent[0], 3, 1, 0));
+    assert_eq!(told(&host, id).0, 4, "about a number that is not in flight: it may be forged");
+    host.engine.abort(id);
+    host.sent();
+    let (id, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(told(&host, id), (0, None), "another connection has its own");
+    // Of one that is being opened, too.
+    let id = host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap();
+    let syn = host.sent_one();
+    host.give_frame(&icmp_error(router(), &syn, 3, 0, 0));
+    assert_eq!(told(&host, id), (1, Some(SoftError::Unreachable)));
 }
 
 /// RFC 9293 MUST-55, RFC 6633.

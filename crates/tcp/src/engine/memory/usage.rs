@@ -50,7 +50,7 @@ impl Engine {
                 + self.sources.bytes()
                 + self.path_mtus.bytes()
                 + bytes_of_map(&self.user_timeouts)
-                + self.retransmissions.bytes()
+                + self.troubles.bytes()
                 + bytes_of_queue(&self.replies)
                 + self.waiting_for_memory.bytes()
                 + self.waiting_to_split.len() * size_of::<u32>()

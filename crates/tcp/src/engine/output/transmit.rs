@@ -356,7 +356,7 @@ impl Engine {
         let tcb = &mut self.tcbs[index];
         if !is_new {
             self.counters.retransmits += 1;
-            self.retransmissions.count(index, length);
+            self.troubles.count_again(index, length);
         }
         let is_marked = tcb.has(Flags::ECN) && is_new;
         if is_marked && tcb.has(Flags::REDUCED) {

@@ -374,7 +374,7 @@ impl Engine {
         if is_opening {
             tcb.flags.set(Flags::ACK_NOW);
             self.counters.retransmits += 1;
-            self.retransmissions.count(index, 0);
+            self.troubles.count_again(index, 0);
             self.schedule(index);
         } else {
             self.suspect_black_hole(index);

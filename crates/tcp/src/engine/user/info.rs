@@ -5,6 +5,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::HashMap;
 
+use anywire_packet::icmp::ErrorKind;
+
 use crate::congestion::Algorithm;
 use crate::engine::{ConnId, ConnIndex, Engine, bytes_of_map};
 use crate::half_open::Traits;
@@ -113,8 +115,42 @@ pub struct Info {
     pub ecn: bool,
     /// How its congestion window grows.
     pub algorithm: Algorithm,
+    /// Errors about its segments that do not end it (RFC 9293 MUST-47): messages of ICMP, and neighbours that do not answer.
+    pub soft_errors: u32,
+    /// The last of them.
+    pub soft_error: Option<SoftError>,
     /// Nobody holds it any more: it ends by itself.
     pub is_orphan: bool,
+}
+
+/// An error about a segment of a connection, which does not end it: the segment is sent again, and may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SoftError {
+    /// The peer refuses the port or the protocol, as ICMP says; it may be forged (RFC 5927 5.2).
+    Refused,
+    /// A packet was too long for a hop, which takes so many bytes. Shorter ones are sent since.
+    TooBig {
+        /// Bytes of the longest IP packet that passes, as the message says.
+        mtu: u32,
+    },
+    /// A router cannot deliver the packet: no route, no hop left, a filter (RFC 1122 4.2.3.9).
+    Unreachable,
+    /// A neighbour of ours that has to take the packet does not answer.
+    Undelivered,
+}
+
+impl SoftError {
+    /// What an error of this kind is to a connection that it does not end; none if it is to be discarded.
+    const fn of(kind: ErrorKind) -> Option<Self> {
+        match kind {
+            ErrorKind::Refused => Some(Self::Refused),
+            ErrorKind::TooBig { mtu } => Some(Self::TooBig { mtu }),
+            ErrorKind::Soft => Some(Self::Unreachable),
+            ErrorKind::Undelivered => Some(Self::Undelivered),
+            ErrorKind::SourceQuench => None,
+        }
+    }
 }
 
 impl Info {
@@ -146,6 +182,8 @@ impl Info {
             sack: false,
             ecn: false,
             algorithm: Algorithm::Cubic,
+            soft_errors: 0,
+            soft_error: None,
             is_orphan: false,
         }
     }
@@ -205,7 +243,9 @@ impl Engine {
         info.notsent = info.send_q.saturating_sub(tcb.flight());
         info.unacked = segments(tcb.flight());
         info.backoff = tcb.backoff();
-        (info.retrans, info.bytes_retrans) = self.retransmissions.of(index);
+        let troubles = self.troubles.of(index);
+        (info.retrans, info.bytes_retrans) = (troubles.segments_again, troubles.bytes_again);
+        (info.soft_errors, info.soft_error) = (troubles.soft_errors, troubles.soft_error);
         info.rto = Duration::from_millis(self.rto(index).into());
         info.rtt = Duration::from_micros(tcb.rtt.srtt_micros().into());
         info.rttvar = Duration::from_micros(tcb.rtt.rttvar_micros().into());
@@ -260,21 +300,38 @@ impl Engine {
     }
 }
 
-/// How many segments of each connection were sent again, and their bytes, of those that have sent some again. Nothing of this is in the
-/// TCB, which has no byte left, nor on the way of a segment that is sent once.
+/// What was sent again of each connection, and what errors were about it, of those that had any of it. Nothing of this is in the TCB, which
+/// has no byte left, nor on the way of a segment that is sent once.
 #[derive(Default)]
-pub(crate) struct Retransmissions(HashMap<ConnIndex, (u32, u64)>);
+pub(crate) struct Troubles(HashMap<ConnIndex, Trouble>);
 
-impl Retransmissions {
+/// Those of a connection.
+#[derive(Clone, Copy, Default)]
+struct Trouble {
+    segments_again: u32,
+    bytes_again: u64,
+    soft_errors: u32,
+    soft_error: Option<SoftError>,
+}
+
+impl Troubles {
     /// A segment of the connection in this place is sent again, with so much payload.
     #[cold]
-    pub(crate) fn count(&mut self, index: ConnIndex, bytes: u32) {
-        let (segments, sum) = self.0.entry(index).or_default();
-        *segments = segments.saturating_add(1);
-        *sum += u64::from(bytes);
+    pub(crate) fn count_again(&mut self, index: ConnIndex, bytes: u32) {
+        let trouble = self.0.entry(index).or_default();
+        trouble.segments_again = trouble.segments_again.saturating_add(1);
+        trouble.bytes_again += u64::from(bytes);
     }
 
-    fn of(&self, index: ConnIndex) -> (u32, u64) {
+    /// An error was about a segment of it.
+    pub(crate) fn note_error(&mut self, index: ConnIndex, kind: ErrorKind) {
+        let Some(error) = SoftError::of(kind) else { return };
+        let trouble = self.0.entry(index).or_default();
+        trouble.soft_errors = trouble.soft_errors.saturating_add(1);
+        trouble.soft_error = Some(error);
+    }
+
+    fn of(&self, index: ConnIndex) -> Trouble {
         self.0.get(&index).copied().unwrap_or_default()
     }
 
