@@ -200,6 +200,24 @@ pub fn write(
     Some(addresses.header_len())
 }
 
+/// Changes the TTL or the hop limit of a packet behind an Ethernet header, and the checksum of an IPv4 header with it. Nothing changes in
+/// what holds no packet of IP.
+pub fn set_hop_limit(frame: &mut [u8], hop_limit: u8) {
+    let Some((ethernet, packet)) = frame.split_first_chunk_mut::<{ crate::ethernet::HEADER }>() else {
+        return;
+    };
+    match (ethernet, packet) {
+        ([.., 0x08, 0x00], [_, _, _, _, _, _, _, _, hop, protocol, high, low, ..]) => {
+            let [old, new] = [*hop, hop_limit].map(|hop| u16::from_be_bytes([hop, *protocol]));
+            let checksum = checksum::update(u16::from_be_bytes([*high, *low]), old, new);
+            [*high, *low] = checksum.to_be_bytes();
+            *hop = hop_limit;
+        }
+        ([.., 0x86, 0xdd], [_, _, _, _, _, _, _, hop, ..]) => *hop = hop_limit,
+        _ => {}
+    }
+}
+
 /// Source routes are refused (RFC 7126 4.3, 4.4); other options mean nothing to a host and are ignored (RFC
 /// 9293 MUST-51).
 fn check_v4_options(mut options: &[u8]) -> Result<(), Refusal> {
@@ -271,7 +289,7 @@ pub const V6: usize = 40;
 /// Extension headers that are passed over at most.
 const EXTENSIONS_MAX: usize = 8;
 
-/// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.
+/// What RFC 1700 and everybody says. [`set_hop_limit`] sets another one.
 pub(crate) const HOP_LIMIT: u8 = 64;
 
 /// The protocol number of ICMP for IPv4 (RFC 792).

@@ -163,6 +163,8 @@ impl Engine {
     /// The system's, if address space for the limits cannot be had.
     pub fn new(mut settings: Settings, limits: Limits) -> io::Result<Self> {
         settings.receive_window = settings.receive_window.min(opening::handshake::RECEIVE_WINDOW_MAX);
+        // A packet with none would pass no router, and not leave some cards.
+        settings.hop_limit = settings.hop_limit.max(1);
         let entries = limits.connections + limits.half_open + limits.time_wait;
         let local = Local::new(settings.loops_back, limits.neighbours);
         Ok(Self {

@@ -254,6 +254,14 @@ impl Frames {
         }
     }
 
+    /// Changes the bytes of the frames from the one of this number on. To be called before others share them.
+    pub(crate) fn change_from(&mut self, first: usize, mut change: impl FnMut(&mut [u8])) {
+        let store = Rc::get_mut(&mut self.store).unwrap_or_default();
+        for entry in self.entries.iter().skip(first) {
+            store.get_mut(entry.range()).map(&mut change);
+        }
+    }
+
     /// Takes the first frames out; the others move up. Their memory can be used again once no frame is left.
     pub fn remove_first(&mut self, count: usize) {
         if count >= self.entries.len() {

@@ -53,6 +53,9 @@ pub struct Settings {
     /// RFC 8899): some paths swallow what is too long, and no ICMP tells of it. Default: off, as with Linux: peers that only pretend to be deaf cost
     /// others more memory and time with it.
     pub probes_path_mtu: bool,
+    /// The TTL of IPv4 and the hop limit of IPv6 in all segments that leave: how many routers they pass at most (RFC 9293 MUST-49). 0 counts
+    /// as 1. Default: 64.
+    pub hop_limit: u8,
     /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
     /// The window that a connection announces at most, in bytes: what it keeps for a user who does not read. More than 1 GiB less
@@ -73,6 +76,9 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The default of [`hop_limit`](Self::hop_limit), as everybody has it.
+    pub(crate) const HOP_LIMIT: u8 = 64;
+
     /// The defaults with this secret.
     pub const fn new(secret: [u64; 4]) -> Self {
         Self {
@@ -93,6 +99,7 @@ impl Settings {
             timestamps: true,
             sack: true,
             probes_path_mtu: false,
+            hop_limit: Self::HOP_LIMIT,
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,

@@ -42,6 +42,7 @@ mod only_what_the_peer_sends_is_a_sign_of_life;
 mod outages_leave_no_wrong_times;
 mod overlaps_lose_nothing;
 mod packets_have_the_diffserv_field_that_was_set;
+mod packets_have_the_hop_limit_that_was_set;
 mod paths_are_measured_by_icmp;
 mod paths_that_swallow_long_packets_are_found_out;
 mod pieces_in_any_order_make_the_stream;

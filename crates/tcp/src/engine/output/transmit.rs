@@ -1,5 +1,6 @@
 //! Frames leave: in the order of the rings, as many as there is room for.
 
+use anywire_packet::ip::set_hop_limit;
 use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, Seq, emit, headers_len};
 
 use crate::engine::output::reply::without_payload;
@@ -7,7 +8,7 @@ use crate::engine::{ConnIndex, Engine};
 use crate::frames::{Checksum, Filling, Frames, Meta};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
-use crate::settings::Ecn;
+use crate::settings::{Ecn, Settings};
 use crate::tcb::{Flags, State, Tcb};
 use crate::time::Instant;
 
@@ -34,6 +35,11 @@ impl Engine {
                 before,
                 Meta { checksum: Checksum::Partial, segment_bytes: 0, ..Meta::default() },
             );
+        }
+        let hop_limit = self.settings.hop_limit;
+        if hop_limit != Settings::HOP_LIMIT {
+            // Apart from the emitters, which nearly nobody should pay for.
+            out.change_from(before, |frame| set_hop_limit(frame, hop_limit));
         }
         self.counters.frames_sent += (out.len() - before) as u64;
     }
