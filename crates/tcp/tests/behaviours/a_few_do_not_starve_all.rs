@@ -5,6 +5,7 @@ use std::time::Duration;
 use anywire_tcp::{End, Limits, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
+use crate::common::wire::Segment;
 
 fn little_memory() -> Limits {
     let mut limits = small_limits();
@@ -110,4 +111,48 @@ fn those_whose_windows_stay_closed_lose_their_queues_where_others_find_no_memory
     assert_eq!(host.engine.counters().evicted_for_memory, 1);
     let ended = attackers.iter().filter(|(id, _)| host.engine.status(*id) == Status::Ended(End::Aborted));
     assert_eq!(ended.count(), 1);
+}
+
+/// They report what came behind a gap, and never acknowledge the gap, also after the timer has sent it again.
+#[test]
+fn peers_that_acknowledge_nothing_leave_others_their_recovery() {
+    for report_again in [false, true] {
+        let mut limits = small_limits();
+        limits.extensions = 4;
+        let mut host = Host::with(settings(), limits);
+        host.round_trip = 20;
+        let (id, mut honest) = host.accept(Peer::new().port(6000));
+        let attackers: Vec<_> =
+            (0..4).map(|attacker| host.accept(Peer::new().port(7000 + attacker))).collect();
+        let reports: Vec<_> = attackers
+            .iter()
+            .map(|(id, peer)| {
+                host.engine.send(*id, &[1; 5 * 1448]);
+                let sent = host.sent();
+                Segment { sack: vec![(sent[2].seq, sent[2].end())], ..peer.acks() }
+            })
+            .collect();
+        host.give(&reports);
+        host.wait(Duration::from_secs(2));
+        if report_again {
+            host.give(&reports);
+        }
+        honest.later(2000);
+        host.engine.send(id, &[2; 5 * 1448]);
+        let sent: Vec<_> = host.sent().into_iter().filter(|segment| segment.to == honest.here).collect();
+        let recoveries = host.engine.counters().fast_recoveries;
+        honest.heard(&sent[0]);
+        for upto in 2..5 {
+            let report = Segment { sack: vec![(sent[2].seq, sent[upto].end())], ..honest.acks() };
+            host.give(&[report]);
+        }
+        assert_eq!(host.engine.counters().fast_recoveries, recoveries + 1, "{report_again}");
+        assert!(host.sent().iter().any(|segment| segment.seq == sent[1].seq), "it goes again at once");
+        host.give(&[honest.data_at(5, b"world")]);
+        host.give(&[honest.data_at(0, b"hello")]);
+        assert_eq!(host.read(id), b"helloworld", "{report_again}");
+        // Peers that say nothing any more are given up, as without this.
+        host.wait(Duration::from_secs(600));
+        assert_eq!(host.engine.counters().timed_out, 5, "{report_again}");
+    }
 }

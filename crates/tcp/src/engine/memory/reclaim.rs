@@ -8,7 +8,7 @@
 
 use crate::engine::{ConnIndex, End, Engine};
 use crate::extension::ExtensionId;
-use crate::pool::Cell;
+use crate::pool::{Cell, Marks};
 use crate::recovery::Tlp;
 use crate::tcb::{Flags, Tcb};
 use crate::time::Tick;
@@ -102,9 +102,11 @@ impl Engine {
         found.is_some()
     }
 
-    /// Frees the extension of a connection that keeps it for nothing but a loss probe: whether the probe has repaired a loss is known
-    /// with the next ACK of new data. After an idle time the window begins anew in any case, so it is of no use any more. False if there is
-    /// none, or the last search in this tick found none.
+    /// Frees the extension of a connection that hardly needs it. False if there is none, or the last search in this tick found none.
+    ///
+    /// - It is kept for nothing but a loss probe: whether the probe has repaired a loss is known with the next ACK of new data. After an
+    ///   idle time the window begins anew in any case, so it is of no use any more.
+    /// - The timer repairs the losses. Peers that acknowledge nothing could keep all extensions until the user timeout.
     #[cold]
     pub(crate) fn reclaim_extension(&mut self) -> bool {
         if self.reclaim.extension_at == Some(self.tick) {
@@ -113,13 +115,16 @@ impl Engine {
         for _ in 0..self.extensions.places().min(LOOKED_AT_MAX) {
             let place = self.reclaim.extension;
             self.reclaim.extension = (place + 1) % self.extensions.places();
-            let extension = &mut self.extensions[place];
-            let (owner, used) = (extension.owner, self.extensions.used());
+            let (owner, used) = (self.extensions[place].owner, self.extensions.used());
             let tcb = &self.tcbs[owner];
             // Not a free place, whose owner may be anybody.
             let is_there = tcb.extension != Tcb::NO_EXTENSION && tcb.extension.place() == place;
+            if is_there && tcb.timeouts() > 0 && self.leave_to_timer(owner) {
+                return true;
+            }
+            let (extension, tcb) = (&mut self.extensions[place], &self.tcbs[owner]);
             if is_there && tcb.flight() == 0 && !tcb.has_unsent() && tcb.was_idle_for_rto(self.tick) {
-                self.extensions[place].tlp = Tlp::NONE;
+                extension.tlp = Tlp::NONE;
                 self.drop_extension_if_calm(owner);
                 if self.extensions.used() < used {
                     return true;
@@ -128,6 +133,32 @@ impl Engine {
         }
         self.reclaim.extension_at = Some(self.tick);
         false
+    }
+
+    /// Takes the extension of a connection after a timeout, unless it holds what the timer does not repair. What the peer has reported since
+    /// then goes again: it may have been discarded (RFC 2018, section 8). That the timeout was mistaken is found out no more.
+    fn leave_to_timer(&mut self, index: ConnIndex) -> bool {
+        let tcb = &self.tcbs[index];
+        let extension = &self.extensions[tcb.extension];
+        let is_left = tcb.has(Flags::TIMED_OUT)
+            // The timer is that for retransmission soon.
+            && !tcb.has(Flags::LOSS_TIMER)
+            && extension.out_of_order_tail.is_none()
+            && extension.pace.is_none()
+            && !extension.may_be_fragmented
+            && extension.mtu_search.is_none();
+        if is_left {
+            self.pool.walk(tcb.send_tail, tcb.send_next, |kept| {
+                if kept.marks.has(Marks::SACKED) {
+                    kept.marks.clear(Marks::SACKED);
+                    kept.marks.set(Marks::LOST);
+                }
+                true
+            });
+            self.extensions.remove(tcb.extension.place());
+            self.tcbs[index].extension = Tcb::NO_EXTENSION;
+        }
+        is_left
     }
 
     /// A connection whose data out of order made no progress for long.
