@@ -208,6 +208,12 @@ pub enum LinkEvent {
         to: Mac,
     },
     /// The kernel has been given this address, on whichever of its interfaces. It answers for it, and its resets end the connections of
+    /// The interface carries shorter packets than before, from now on: what is longer may be dropped. The
+    /// [capabilities](Device::capabilities) say so, too. An MTU that is raised again is not told.
+    MtuLowered {
+        /// Bytes of the longest IP packet.
+        mtu: usize,
+    },
     /// an engine that has the address too.
     KernelHasAddress(IpAddr),
     /// Peers that the device reached have gone for good: ask [`Device::reaches`]. Only an in-process network knows.

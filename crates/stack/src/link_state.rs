@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::device::LinkEvent;
+use crate::device::{Capabilities, LinkEvent};
 
 /// The state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,15 @@ impl LinkState {
     /// Something else has happened.
     pub(crate) fn note(&mut self, event: LinkEvent) {
         self.untold.push_back(event);
+    }
+
+    /// The interface has this MTU now. One that is larger than before changes nothing: what was made for the smaller one stays.
+    pub(crate) fn note_mtu(&mut self, capabilities: &mut Capabilities, mtu: u32) {
+        let mtu = mtu as usize;
+        if mtu < capabilities.mtu {
+            capabilities.mtu = mtu;
+            self.note(LinkEvent::MtuLowered { mtu });
+        }
     }
 
     /// Whether the owner has something to hear.

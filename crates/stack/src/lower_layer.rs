@@ -22,13 +22,15 @@ pub(crate) struct LowerLayer {
     /// The last change of the interface's address, and the last address of ours that the kernel was given, until the user is told.
     mac: Option<Event>,
     kernel: Option<Event>,
+    /// The last lower MTU, until the user is told.
+    mtu: Option<Event>,
     /// Times that the link has gone down.
     pub(crate) link_downs: u64,
 }
 
 impl LowerLayer {
     pub(crate) const fn new(layer: Option<Layer>) -> Self {
-        Self { layer, link: None, no_route: None, mac: None, kernel: None, link_downs: 0 }
+        Self { layer, link: None, no_route: None, mac: None, kernel: None, mtu: None, link_downs: 0 }
     }
 
     pub(crate) const fn layer(&self) -> Option<&Layer> {
@@ -82,7 +84,7 @@ impl LowerLayer {
     pub(crate) fn take_link_event<D: Device + ?Sized>(
         &mut self,
         now: Instant,
-        engine: &Engine,
+        engine: &mut Engine,
         device: &mut D,
     ) -> Option<LinkEvent> {
         let event = device.link_event()?;
@@ -91,7 +93,7 @@ impl LowerLayer {
     }
 
     #[cold]
-    fn note(&mut self, now: Instant, engine: &Engine, event: LinkEvent) {
+    fn note(&mut self, now: Instant, engine: &mut Engine, event: LinkEvent) {
         match event {
             LinkEvent::Up => {
                 self.link = Some(Event::LinkUp);
@@ -109,20 +111,24 @@ impl LowerLayer {
             LinkEvent::KernelHasAddress(address) if engine.has_address(address) => {
                 self.kernel = Some(Event::KernelHasAddress(address));
             }
+            LinkEvent::MtuLowered { mtu } => {
+                engine.lower_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
+                self.mtu = Some(Event::MtuLowered { mtu });
+            }
             LinkEvent::MacChanged { .. } | LinkEvent::KernelHasAddress(_) | LinkEvent::Departed => {}
         }
     }
 
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
-        let has_own = [&self.link, &self.no_route, &self.mac, &self.kernel].into_iter().any(Option::is_some);
-        has_own || self.layer.as_ref().is_some_and(Layer::has_events)
+        let own = [&self.link, &self.no_route, &self.mac, &self.kernel, &self.mtu];
+        own.into_iter().any(Option::is_some) || self.layer.as_ref().is_some_and(Layer::has_events)
     }
 
     /// The next event for the user. That of the link comes first.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
-        let Self { link, no_route, mac, kernel, layer, .. } = self;
-        let own = [link, no_route, mac, kernel].into_iter().find_map(Option::take);
+        let Self { link, no_route, mac, kernel, mtu, layer, .. } = self;
+        let own = [link, no_route, mac, kernel, mtu].into_iter().find_map(Option::take);
         own.or_else(|| layer.as_mut()?.next_event())
     }
 

@@ -212,13 +212,17 @@ impl Tap {
         true
     }
 
-    /// Asks which addresses the kernel was given.
-    fn look_at_addresses(&mut self) {
+    /// Asks which addresses the kernel was given, and for another MTU.
+    fn look_at_interface(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         // Of the link itself, reads and writes tell.
         while let Ok(Some(change)) = watch.change() {
-            if let InterfaceChange::KernelAddress(address) = change {
-                self.link.note(LinkEvent::KernelHasAddress(address));
+            match change {
+                InterfaceChange::KernelAddress(address) => {
+                    self.link.note(LinkEvent::KernelHasAddress(address));
+                }
+                InterfaceChange::Mtu(mtu) => self.link.note_mtu(&mut self.capabilities, mtu),
+                _ => {}
             }
         }
     }
@@ -241,7 +245,7 @@ impl Device for Tap {
         if self.housekeeping.begin(now) {
             // There may be a descriptor left by now.
             self.watch = self.watch.take().or_else(|| watch(self.tap.name()));
-            self.look_at_addresses();
+            self.look_at_interface();
         }
         while frames.has_room_for(self.frame_bytes_max) && self.read_into(frames) {}
         self.counters.bytes_in += frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
@@ -269,7 +273,7 @@ impl Device for Tap {
     }
 
     fn before_sleep(&mut self, _: &Waker) -> bool {
-        self.look_at_addresses();
+        self.look_at_interface();
         self.link.has_news()
     }
 

@@ -65,6 +65,12 @@ pub enum Event {
         /// The one that it has now.
         to: Mac,
     },
+    /// The interface carries shorter packets than before. Connections send none that are longer from now on; to send longer ones again,
+    /// raise its MTU and open the device anew.
+    MtuLowered {
+        /// Bytes of the longest IP packet.
+        mtu: usize,
+    },
     /// The kernel has been given an address of ours, and answers for it: its resets end our connections. Take it from the kernel, or take
     /// another one.
     KernelHasAddress(IpAddr),
@@ -110,6 +116,11 @@ impl fmt::Display for Event {
                 f,
                 "the interface has the address {to} now, and had {from}, which is still ours: neighbours do not reach us until it is set \
                  back or the service is started again"
+            ),
+            Self::MtuLowered { mtu } => write!(
+                f,
+                "the interface has an MTU of {mtu} now: no longer packets are sent, also if it is raised again, until the service is \
+                 started again"
             ),
             Self::KernelHasAddress(address) => write!(
                 f,

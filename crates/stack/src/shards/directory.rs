@@ -1,7 +1,7 @@
 //! Who uses a device: the loops, and what they have told each other.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anywire_advice::Advice;
@@ -29,6 +29,8 @@ pub struct Shards {
     /// How often queues began to wait for a new owner, or a loop to want one.
     orders: AtomicU64,
     is_gone: AtomicBool,
+    /// Bytes of the longest packet that the device carries by now.
+    mtu: AtomicUsize,
     pub(super) addresses: SharedAddresses,
 }
 
@@ -120,6 +122,7 @@ impl Shards {
             version: AtomicU64::new(0),
             orders: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
+            mtu: AtomicUsize::new(capabilities.mtu),
             addresses: SharedAddresses::default(),
         })
     }
@@ -180,7 +183,7 @@ impl Shards {
         Ok(Reservation { shards: Arc::clone(self), address })
     }
 
-    /// What the device is able to do.
+    /// What the device was able to do when it was opened.
     pub const fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -320,6 +323,8 @@ impl Shards {
         match event {
             LinkEvent::Up => state.is_link_down = false,
             LinkEvent::Down => state.is_link_down = true,
+            // Loops that begin later hear of it by this alone.
+            LinkEvent::MtuLowered { mtu } => drop(self.mtu.fetch_min(mtu, Ordering::AcqRel)),
             _ => {}
         }
         for number in state.steering.sending_by(uplink) {
@@ -337,6 +342,11 @@ impl Shards {
     /// Whether the device was removed, for good: one that is made anew under its name is another one.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the longest packet that the device carries now.
+    pub(super) fn mtu(&self) -> usize {
+        self.mtu.load(Ordering::Acquire)
     }
 
     /// Has all loops look.

@@ -245,7 +245,7 @@ impl Shard {
 
 impl Device for Shard {
     fn capabilities(&self) -> Capabilities {
-        *self.shards.capabilities()
+        Capabilities { mtu: self.shards.mtu(), ..*self.shards.capabilities() }
     }
 
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {

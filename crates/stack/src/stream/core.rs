@@ -142,7 +142,7 @@ impl Core {
             self.send(now, SENT_BATCHES_A_STEP);
         }
         is_busy |= self.advance(now);
-        while let Some(event) = self.lower.take_link_event(now, &self.engine, &mut *self.device) {
+        while let Some(event) = self.lower.take_link_event(now, &mut self.engine, &mut *self.device) {
             self.on_link_event(event);
         }
         if self.lower.has_events() {
@@ -178,6 +178,7 @@ impl Core {
             LinkEvent::Up
             | LinkEvent::Down
             | LinkEvent::MacChanged { .. }
+            | LinkEvent::MtuLowered { .. }
             | LinkEvent::KernelHasAddress(_) => {}
             LinkEvent::Gone => self.lose_device(io::ErrorKind::NetworkDown),
             LinkEvent::Departed => self.end_unreachable(),

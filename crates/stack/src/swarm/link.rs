@@ -48,7 +48,7 @@ where
     /// Hears what the device tells of its link.
     #[inline]
     pub(super) fn follow_link(&mut self, now: Instant) {
-        while let Some(event) = self.lower.take_link_event(now, &self.state.engine, &mut self.device) {
+        while let Some(event) = self.lower.take_link_event(now, &mut self.state.engine, &mut self.device) {
             // Nobody will answer any more, and no timer needs to find that out.
             match event {
                 LinkEvent::Gone => {

@@ -55,7 +55,7 @@ pub struct Xdp {
     /// Whether there may be some.
     neighbours_wait: bool,
     capabilities: Capabilities,
-    /// Bytes of the longest frame that may arrive.
+    /// Bytes of the longest frame that may arrive, also once the MTU is lower.
     frame_bytes_max: usize,
     /// Entries of each ring.
     depth: usize,
@@ -207,6 +207,7 @@ impl Xdp {
                         self.link.note(LinkEvent::MacChanged { from, to });
                     }
                 }
+                Ok(Some(InterfaceChange::Mtu(mtu))) => self.link.note_mtu(&mut self.capabilities, mtu),
                 Ok(Some(InterfaceChange::KernelAddress(address))) => {
                     self.link.note(LinkEvent::KernelHasAddress(address));
                 }
@@ -339,7 +340,7 @@ impl Device for Xdp {
         if self.attachment.may_be_joined() {
             return Frames::with_bytes(Frames::BATCH, JOINED_BATCH_BYTES);
         }
-        device::batch(self.capabilities.mtu)
+        device::batch(self.frame_bytes_max - ETHERNET_BYTES)
     }
 
     /// Once a second, since nobody tells when the program is detached.

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 
-use anywire_stack::stream::Interface;
+use anywire_stack::stream::{Interface, Stream};
 use anywire_stack::tap::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -49,6 +49,38 @@ fn of_what_was_not_read() {
             let _ = socket.send_to(b"datagram", Version::V4.ours(9));
         }
         assert!(tap.counters().dropped_in > 0, "{:?}", tap.counters());
+    });
+}
+
+/// In the middle of a stream, whose segments are as long as the MTU lets them from then on.
+#[test]
+fn narrower() {
+    in_own_network("tap_tells_of_its_link::narrower", || {
+        runtime().block_on(async {
+            let tap = open(Options::default());
+            let (ours, driver) = Interface::new(engine(&tap, |_| ()), tap);
+            tokio::task::spawn_local(driver);
+            let mut listener =
+                ours.listen(Version::V4.ours(80), Default::default()).expect("the port is free");
+            let connect = || tokio::task::spawn_blocking(|| TcpStream::connect(Version::V4.ours(80)));
+            let socket = connect();
+            let mut stream = listener.accept().await.expect("it has come");
+            let mut socket = socket.await.expect("no panic").expect("somebody listens");
+            let mss = |stream: &Stream| stream.info().expect("it is open").tcp.mss;
+            assert!(mss(&stream) > 1400, "{}", mss(&stream));
+            kernel(|| shell("ip link set tap0 mtu 1000")).await;
+            while mss(&stream) > 1000 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            assert_eq!(mss(&stream), 1000 - 52);
+            stream.write_all(&[7; 100_000]).await.expect("it is taken");
+            let reading = tokio::task::spawn_blocking(move || socket.read_exact(&mut vec![0; 100_000]));
+            reading.await.expect("no panic").expect("all of it comes");
+            let later = connect();
+            let stream = listener.accept().await.expect("it has come");
+            drop(later.await.expect("no panic").expect("somebody listens"));
+            assert_eq!(mss(&stream), 1000 - 52, "so are those of later connections");
+        });
     });
 }
 

@@ -13,15 +13,15 @@ use rustix::net::{
 
 use super::NetworkInterface;
 
-/// Tells when an interface goes up, goes down, goes away or has another Ethernet address, and when the kernel is given an address of IP.
+/// Tells when an interface goes up, goes down, goes away, or has another Ethernet address or MTU, and when the kernel is given an address of IP.
 /// Its descriptor is readable when there may be something to tell.
 #[derive(Debug)]
 pub struct InterfaceWatch {
     socket: OwnedFd,
     index: u32,
     heard: Heard,
-    /// What was told of the link, and the Ethernet address that the caller knows.
-    told: (Option<InterfaceChange>, Option<[u8; 6]>),
+    /// What was told of the link, and the Ethernet address and the MTU that the caller knows.
+    told: (Option<InterfaceChange>, Option<[u8; 6]>, u32),
     /// The kernel had more to tell than it may keep.
     has_missed: bool,
 }
@@ -37,6 +37,8 @@ pub enum InterfaceChange {
     Gone,
     /// It has another Ethernet address.
     Mac([u8; 6]),
+    /// Its longest IP packet has so many bytes now.
+    Mtu(u32),
     /// The kernel may use this address from now on, on whichever of its interfaces.
     KernelAddress(IpAddr),
 }
@@ -46,6 +48,7 @@ pub enum InterfaceChange {
 struct Heard {
     link: Option<InterfaceChange>,
     mac: Option<[u8; 6]>,
+    mtu: u32,
     addresses: VecDeque<IpAddr>,
 }
 
@@ -60,11 +63,12 @@ impl InterfaceWatch {
         // No protocol is number 0, which is rtnetlink.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR))?;
-        let heard = Heard { mac: interface.mac, ..Heard::default() };
-        Ok(Self { socket, index: interface.index, heard, told: (None, interface.mac), has_missed: false })
+        let heard = Heard { mac: interface.mac, mtu: interface.mtu, ..Heard::default() };
+        let told = (None, interface.mac, interface.mtu);
+        Ok(Self { socket, index: interface.index, heard, told, has_missed: false })
     }
 
-    /// The next change since the last call; to be asked until there is none. Of the link and of its Ethernet address the last state
+    /// The next change since the last call; to be asked until there is none. Of the link, its Ethernet address and its MTU the last state
     /// counts: what they went through in between is left out. If the kernel had more to tell than it may keep, it is asked for their state,
     /// and tells each address that it has once more.
     ///
@@ -95,6 +99,10 @@ impl InterfaceWatch {
         if told.1 != heard.mac {
             told.1 = heard.mac;
             return Ok(heard.mac.map(InterfaceChange::Mac));
+        }
+        if told.2 != heard.mtu {
+            told.2 = heard.mtu;
+            return Ok(Some(InterfaceChange::Mtu(heard.mtu)));
         }
         Ok(heard.addresses.pop_front().map(InterfaceChange::KernelAddress))
     }
@@ -158,8 +166,13 @@ impl Heard {
             _ if is_running => InterfaceChange::Up,
             _ => InterfaceChange::Down,
         });
-        let mac = parts(attributes, ATTRIBUTE).find(|(kind, _)| *kind == libc::IFLA_ADDRESS);
-        self.mac = mac.and_then(|(_, bytes)| bytes.try_into().ok()).or(self.mac);
+        for (kind, bytes) in parts(attributes, ATTRIBUTE) {
+            match kind {
+                libc::IFLA_ADDRESS => self.mac = bytes.try_into().ok().or(self.mac),
+                libc::IFLA_MTU => self.mtu = bytes.try_into().map_or(self.mtu, u32::from_ne_bytes),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -263,6 +276,20 @@ mod tests {
         assert_eq!(heard.mac, Some([2, 0, 0, 0, 0, 1]), "that of another interface");
         heard.take_in(&whole(libc::RTM_NEWLINK, &content), 7);
         assert_eq!(heard.mac, Some([2, 0, 0, 0, 0, 9]));
+    }
+
+    #[test]
+    fn another_mtu_is_heard() {
+        let mut heard = Heard { mtu: 1500, ..Heard::default() };
+        let mut content = message(libc::RTM_NEWLINK, 7, UP_AND_RUNNING)[16..].to_vec();
+        content.extend(attribute(libc::IFLA_MTU, &[1, 2]));
+        heard.take_in(&whole(libc::RTM_NEWLINK, &content), 7);
+        assert_eq!(heard.mtu, 1500, "it is as it was");
+        content.extend(attribute(libc::IFLA_MTU, &1000_u32.to_ne_bytes()));
+        heard.take_in(&whole(libc::RTM_NEWLINK, &content), 8);
+        assert_eq!(heard.mtu, 1500, "that of another interface");
+        heard.take_in(&whole(libc::RTM_NEWLINK, &content), 7);
+        assert_eq!(heard.mtu, 1000);
     }
 
     #[test]

@@ -406,6 +406,29 @@ fn a_source_quench_slows_nobody_down() {
     assert_eq!(sent.len() + host.sent().len(), 10, "the initial window, as if nothing had come");
 }
 
+/// The first link of all paths.
+#[test]
+fn a_link_with_a_lower_mtu_narrows_all_paths() {
+    let (mut host, id, _, _) = flight(Peer::new());
+    host.engine.lower_mtu(1000);
+    let again = host.sent();
+    assert!(!again.is_empty() && again.iter().all(|segment| segment.payload.len() <= 948));
+    host.engine.abort(id);
+    host.sent();
+    // Longer than a path is remembered, and by a peer that nobody has talked to.
+    host.wait_millis(700_000);
+    let (id, _) = host.accept(Peer::new().port(5001));
+    host.engine.send(id, &[2; 5000]);
+    let sent = host.sent();
+    assert!(!sent.is_empty() && sent.iter().all(|segment| segment.payload.len() <= 948));
+    assert_eq!(host.engine.next_hop(sent[0].to.ip()).map(|hop| hop.mtu), Ok(1000));
+    // A larger one is none that would lower it, and less than IP needs is no MTU.
+    host.engine.lower_mtu(1500);
+    assert_eq!(host.engine.next_hop(sent[0].to.ip()).map(|hop| hop.mtu), Ok(1000));
+    host.engine.lower_mtu(100);
+    assert_eq!(host.engine.next_hop(sent[0].to.ip()).map(|hop| hop.mtu), Ok(576));
+}
+
 /// Whoever has found out: a probe from outside, or the user.
 #[test]
 fn a_path_that_was_told_of_is_kept_to() {

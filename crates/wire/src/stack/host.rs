@@ -201,7 +201,8 @@ fn tell(device: &str, event: &Event) {
         Event::AddressReady(_) | Event::AddressInUse { .. } | Event::AddressRefused { .. } => {
             tracing::debug!(device, "{event}");
         }
-        Event::MacChanged { .. } | Event::KernelHasAddress(_) if !registry::is_news(device, event) => {}
+        Event::MacChanged { .. } | Event::MtuLowered { .. } | Event::KernelHasAddress(_)
+            if !registry::is_news(device, event) => {}
         event => tracing::warn!(device, "{event}"),
     }
 }

@@ -47,6 +47,18 @@ fn reach_a_loop_that_joins_late() {
     assert_eq!(news(&mut join(&shards, [])), [], "it is up, as each loop takes it for");
 }
 
+/// Its routes are made by what the device says.
+#[test]
+fn of_a_lower_mtu_reach_a_loop_that_joins_late() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let mut first = join(&shards, [&queue]);
+    let before = first.capabilities().mtu;
+    let event = LinkEvent::MtuLowered { mtu: before - 500 };
+    queue.behind().news.push_back(event);
+    assert_eq!(news(&mut first), [event]);
+    assert_eq!([first, join(&shards, [])].map(|shard| shard.capabilities().mtu), [before - 500; 2]);
+}
+
 /// A loop that sent by one that has not heard of it, and ends, would take the link for down for ever.
 #[test]
 fn reach_a_loop_whose_uplink_ends() {

@@ -188,4 +188,19 @@ impl Engine {
             }
         }
     }
+
+    /// Says that no way out carries longer packets than these any more: the link has another MTU. Routes with a larger one get this one, or
+    /// the least that IP needs, and connections send shorter segments. Looks at each connection.
+    pub fn lower_mtu(&mut self, mtu: u16) {
+        for known in self.local.routes.iter_mut() {
+            let least = if known.route.network.address().is_ipv4() { 576 } else { 1280 };
+            known.route.mtu = known.route.mtu.min(mtu.max(least));
+        }
+        for index in self.tcbs.all() {
+            if self.tcbs[index].state.is_synchronized() {
+                self.on_narrow_path(index, mtu.into());
+                self.check(index);
+            }
+        }
+    }
 }

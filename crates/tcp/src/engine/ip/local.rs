@@ -27,7 +27,7 @@ pub(crate) struct Local {
     numbers_v6: HashMap<u128, u16>,
     /// Numbers of addresses that were taken away. TCBs and listeners may name them, so no other address gets them.
     removed: Vec<u16>,
-    routes: Routes,
+    pub(super) routes: Routes,
     pub(crate) neighbours: Neighbours,
     /// The listener of each port: its number plus one. The lookup for a SYN must not depend on the number of listeners.
     ports: Box<[u16]>,
