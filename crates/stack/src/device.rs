@@ -198,7 +198,8 @@ pub enum LinkEvent {
     Up,
     /// It carries no frames for now. Frames to it are dropped and counted, and TCP sends them again.
     Down,
-    /// It will never carry frames again: somebody has removed the device.
+    /// It will never carry frames again: somebody has removed the device, or [detached](crate::xdp::Attachment::was_detached) the XDP
+    /// program of an interface.
     Gone,
     /// The interface has another Ethernet address than when the device was opened: frames for the former one do not arrive any more.
     MacChanged {
@@ -207,13 +208,13 @@ pub enum LinkEvent {
         /// The one that it has now.
         to: Mac,
     },
-    /// The kernel has been given this address, on whichever of its interfaces. It answers for it, and its resets end the connections of
     /// The interface carries shorter packets than before, from now on: what is longer may be dropped. The
     /// [capabilities](Device::capabilities) say so, too. An MTU that is raised again is not told.
     MtuLowered {
         /// Bytes of the longest IP packet.
         mtu: usize,
     },
+    /// The kernel has been given this address, on whichever of its interfaces. It answers for it, and its resets end the connections of
     /// an engine that has the address too.
     KernelHasAddress(IpAddr),
     /// Peers that the device reached have gone for good: ask [`Device::reaches`]. Only an in-process network knows.

@@ -74,7 +74,7 @@ pub enum Event {
     /// The kernel has been given an address of ours, and answers for it: its resets end our connections. Take it from the kernel, or take
     /// another one.
     KernelHasAddress(IpAddr),
-    /// Somebody has removed the device: its connections end, and no frame will come any more.
+    /// Somebody has removed the device, or detached the XDP program of an interface: its connections end, and no frame will come any more.
     DeviceGone,
 }
 
@@ -127,7 +127,10 @@ impl fmt::Display for Event {
                 "the kernel has been given {address}, which is ours, and answers for it: take it from the kernel (`ip addr del`), or \
                  take another one here"
             ),
-            Self::DeviceGone => write!(f, "the device is gone: make it anew, and start again"),
+            Self::DeviceGone => write!(
+                f,
+                "the device carries no frames any more: it was removed, or its XDP program detached"
+            ),
         }
     }
 }

@@ -142,6 +142,23 @@ impl Attachment {
         is_attached(self.link.is_attached())
     }
 
+    /// Whether somebody has detached the program though the interface is still there: `bpftool link detach`, or [`detach`](Self::detach).
+    /// To be asked in the network namespace of the interface.
+    pub fn was_detached(&self) -> bool {
+        let is_there = || NetworkInterface::find(&self.interface.name);
+        !self.is_attached() && is_there().is_ok_and(|found| found.index == self.interface.index)
+    }
+
+    /// Takes the program from the interface, for all that share the attachment: their devices [go](crate::device::LinkEvent::Gone), and all
+    /// packets reach the kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::System`]. No cause is known.
+    pub fn detach(&self) -> Result<(), OpenError> {
+        self.link.detach().map_err(|source| OpenError::System { attempt: "detaching an XDP program", source })
+    }
+
     /// Whether checksums may be partial: the sender may be this machine's kernel, or it may have checked and joined frames.
     pub(super) fn may_be_partial(&self) -> bool {
         self.may_be_joined() || self.interface.driver == "veth"

@@ -22,6 +22,17 @@ fn await_event(device: &mut Xdp) -> LinkEvent {
     })
 }
 
+/// The same of what nobody tells: the device asks once a second.
+fn await_later_event(device: &mut Xdp) -> LinkEvent {
+    let (mut frames, mut now) = (device.batch(), Instant::default());
+    eventually("an event", || {
+        frames.clear();
+        now = now + std::time::Duration::from_secs(1);
+        device.receive(now, &mut frames);
+        device.link_event()
+    })
+}
+
 #[test]
 fn an_interface_goes_down_up_and_away() {
     let Some(pair) = Pair::new() else { return };
@@ -100,4 +111,39 @@ fn to_a_loop_that_never_sleeps() {
     pair.ours.ip("link del near");
     assert_eq!(event_at(3), (Some(LinkEvent::Gone), None));
     drop((claim, device));
+}
+
+#[test]
+fn a_lower_mtu_holds_from_then_on() {
+    let Some(pair) = Pair::new() else { return };
+    let (mut device, claim) = open(&pair, WantedMode::Any, Options::default());
+    assert_eq!((device.link_event(), device.capabilities().mtu), (None, 1500));
+    pair.ours.ip("link set near mtu 1000");
+    assert_eq!(await_event(&mut device), LinkEvent::MtuLowered { mtu: 1000 });
+    assert_eq!(device.capabilities().mtu, 1000);
+    // What was made for the smaller one stays.
+    pair.ours.ip("link set near mtu 1400");
+    pair.ours.ip("link set near mtu 900");
+    assert_eq!(await_event(&mut device), LinkEvent::MtuLowered { mtu: 900 });
+    drop((claim, device));
+}
+
+/// `bpftool link detach`: the interface is still there.
+#[test]
+fn a_program_that_is_detached_is_no_interface_that_was_removed() {
+    let Some(pair) = Pair::new() else { return };
+    for is_removed in [false, true] {
+        let (mut device, claim) = open(&pair, WantedMode::Any, Options::default());
+        let attachment = std::sync::Arc::clone(device.attachment());
+        let was_detached = || pair.ours.run(|| attachment.was_detached());
+        assert!(!was_detached());
+        if is_removed {
+            pair.ours.ip("link del near");
+        } else {
+            attachment.detach().expect("it is attached");
+        }
+        assert_eq!(await_later_event(&mut device), LinkEvent::Gone);
+        assert_eq!(was_detached(), !is_removed);
+        drop((attachment, claim, device));
+    }
 }

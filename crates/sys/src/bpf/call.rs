@@ -14,6 +14,7 @@ pub(super) enum Command {
     ProgramRun = 10,
     Info = 15,
     LinkCreate = 28,
+    LinkDetach = 34,
 }
 
 /// One call of `bpf(2)`.

@@ -139,6 +139,18 @@ impl XdpLink {
         unsafe { bpf(Command::Info, &mut attributes) }?;
         Ok(info.interface != 0)
     }
+
+    /// Takes the program from its interface, as `bpftool link detach` does. The link stays open, and attaches nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// The error of `bpf(2)`. No cause is known.
+    #[allow(unsafe_code)]
+    pub fn detach(&self) -> io::Result<()> {
+        let mut attributes = DetachLink { link: self.descriptor.as_raw_fd() as u32 };
+        // SAFETY: the structure is that of this command, and has no addresses.
+        unsafe { bpf(Command::LinkDetach, &mut attributes) }.map(drop)
+    }
 }
 
 /// Why the kernel did not take a program.
@@ -190,6 +202,12 @@ struct CreateLink {
     interface: u32,
     attach_type: u32,
     flags: u32,
+}
+
+/// `union bpf_attr` for `BPF_LINK_DETACH`.
+#[repr(C)]
+struct DetachLink {
+    link: u32,
 }
 
 /// `union bpf_attr` for `BPF_OBJ_GET_INFO_BY_FD`.

@@ -141,8 +141,8 @@ impl DeviceHost {
     /// Why nothing will come from the device any more, if so.
     pub(super) fn end(&self) -> Option<io::Error> {
         if self.is_gone() {
-            let message = Message::new(format!("{} was removed, and its connections have ended", self.name));
-            let message = message.with_help("start again once it is there");
+            let was_detached = self.shards.attachment().is_some_and(|attachment| attachment.was_detached());
+            let message = lost(&self.name, was_detached);
             return Some(io::Error::new(io::ErrorKind::NetworkDown, message));
         }
         stopped(&self.name, self.host.interface())
@@ -167,6 +167,18 @@ impl DeviceHost {
     pub(super) async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         self.host.connect(remote).await
     }
+}
+
+/// What has become of a device that carries no frames any more.
+fn lost(device: &str, was_detached: bool) -> Message {
+    if was_detached {
+        let message =
+            format!("somebody has detached the XDP program of {device}, and its connections have ended");
+        return Message::new(message)
+            .with_help("start again, and let other tools leave the program attached");
+    }
+    let message = Message::new(format!("{device} was removed, and its connections have ended"));
+    message.with_help("start again once it is there")
 }
 
 /// What drives a host.
@@ -249,4 +261,16 @@ fn mac_of(device: &str) -> Mac {
         BuildHasherDefault::<DefaultHasher>::default().hash_one(device).to_be_bytes();
     // Locally administered, and of one interface.
     Mac::new([2, first, second, third, fourth, fifth])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_detached_is_no_device_that_was_removed() {
+        let [detached, removed] = [true, false].map(|was_detached| lost("xdp:va", was_detached).to_string());
+        assert!(detached.contains("detached") && !detached.contains("removed"), "{detached}");
+        assert!(removed.contains("xdp:va was removed"), "{removed}");
+    }
 }
