@@ -183,6 +183,37 @@ pub(super) fn is_up(device: &DeviceName<'_>) -> io::Result<()> {
     }
 }
 
+/// Checks that an address for the engines on an interface that the kernel uses as well is the interface's: the card would take frames for
+/// another one for those of other hosts, and nothing would arrive.
+pub(super) fn is_mac_of(interface: &NetworkInterface, asked: Option<Mac>) -> io::Result<()> {
+    let (Some(asked), Some(own)) = (asked, interface.mac.map(Mac::new)) else { return Ok(()) };
+    if asked == own {
+        return Ok(());
+    }
+    let name = &interface.name;
+    let message =
+        Message::new(format!("{name} receives frames for its own address {own} alone, not for mac={asked}"));
+    let help = format!(
+        "leave mac= out, or give the interface this address (`ip link set dev {name} address {asked}`)"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message.with_help(help)))
+}
+
+/// What to say of an interface that hides VLAN tags from XDP: frames of other VLANs to our addresses would count as untagged.
+pub(super) fn hidden_vlans(interface: &NetworkInterface) -> Option<Message> {
+    if !interface.takes_out_vlan_tags {
+        return None;
+    }
+    let name = &interface.name;
+    let message = format!(
+        "{name} takes VLAN tags out of frames before XDP sees them, so frames of any VLAN to our addresses come here"
+    );
+    let peer =
+        if interface.driver == "veth" { ", and `ethtool -K PEER txvlan off` for its peer" } else { "" };
+    let help = format!("if VLANs reach this interface, `ethtool -K {name} rxvlan off`{peer}");
+    Some(Message::new(message).with_help(help))
+}
+
 /// Checks that the least packet that every host must be able to send fits through a device.
 pub(super) fn fits(device: &str, mtu: usize, address: IpAddr) -> io::Result<()> {
     let (least, family) = if address.is_ipv4() { (MTU_LEAST_V4, "IPv4") } else { (MTU_LEAST_V6, "IPv6") };
@@ -240,6 +271,37 @@ mod tests {
             let said = check(own, gateway).expect_err(own).to_string();
             assert!(said.contains(part), "{said}");
         }
+    }
+
+    /// An interface of the kernel, as it is found.
+    fn interface() -> NetworkInterface {
+        let mut interface = NetworkInterface::find("lo").expect("each machine has it");
+        (interface.name, interface.mac) = ("eth0".into(), Some([2, 0, 0, 0, 0, 1]));
+        interface
+    }
+
+    #[test]
+    fn a_card_receives_for_its_own_mac_alone() {
+        let [own, other] = [1, 9].map(|last| Mac::new([2, 0, 0, 0, 0, last]));
+        for asked in [None, Some(own)] {
+            is_mac_of(&interface(), asked).expect("it is the interface's");
+        }
+        let refused = is_mac_of(&interface(), Some(other)).expect_err("nothing would arrive");
+        let said = refused.to_string();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        assert!(said.contains("eth0") && said.contains("02:00:00:00:00:09"), "{said}");
+    }
+
+    #[test]
+    fn a_card_that_hides_vlans_is_told_of() {
+        let mut card = interface();
+        assert!(hidden_vlans(&card).is_none());
+        card.takes_out_vlan_tags = true;
+        let said = hidden_vlans(&card).expect("it hides them").to_string();
+        assert!(said.contains("`ethtool -K eth0 rxvlan off`") && !said.contains("txvlan"), "{said}");
+        card.driver = "veth".into();
+        let said = hidden_vlans(&card).expect("it hides them").to_string();
+        assert!(said.contains("`ethtool -K PEER txvlan off`"), "{said}");
     }
 
     #[test]

@@ -183,6 +183,9 @@ fn open(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Opened> {
     checks::is_up(device)?;
     let attachment = match device {
         DeviceName::Xdp(name) => {
+            if let Ok(interface) = NetworkInterface::find(name) {
+                checks::is_mac_of(&interface, mac)?;
+            }
             let attachment = Attachment::attach(name, WantedMode::Any).map_err(io::Error::other)?;
             tracing::debug!(device = name, mode = %attachment.mode(), "attached");
             Some(attachment)
