@@ -45,6 +45,8 @@ pub struct NetworkInterface {
     pub transmit_queues: u32,
     /// The name of its driver, such as `veth`; empty if it does not tell.
     pub driver: String,
+    /// It takes the VLAN tag out of a frame that it receives and notes it beside (`rx-vlan-offload`), where XDP does not see it.
+    pub takes_out_vlan_tags: bool,
 }
 
 impl NetworkInterface {
@@ -84,6 +86,10 @@ impl NetworkInterface {
             }
             Err(_) => String::new(),
         };
+        let mut flags_of_offloads = Value { command: ETHTOOL_GFLAGS, value: 0 };
+        // A driver without ethtool has no offloads.
+        let takes_out_vlan_tags =
+            asked.ethtool(&mut flags_of_offloads).is_ok() && flags_of_offloads.value & ETH_FLAG_RXVLAN != 0;
         Ok(Self {
             name: name.to_owned(),
             index,
@@ -94,6 +100,7 @@ impl NetworkInterface {
             receive_queues: (channels.receive + channels.combined).max(1),
             transmit_queues: (channels.transmit + channels.combined).max(1),
             driver,
+            takes_out_vlan_tags,
         })
     }
 }
@@ -163,9 +170,20 @@ struct Driver {
 
 impl EthtoolCommand for Driver {}
 
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    value: u32,
+}
+
+impl EthtoolCommand for Value {}
+
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
-const _: () = assert!(size_of::<Channels>() == 36 && size_of::<Driver>() == 196);
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+const _: () = assert!(size_of::<Channels>() == 36 && size_of::<Driver>() == 196 && size_of::<Value>() == 8);
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +193,7 @@ mod tests {
     fn loopback_is_known() {
         let loopback = NetworkInterface::find("lo").expect("each machine has it");
         assert_eq!((loopback.index, loopback.mac, loopback.receive_queues), (1, None, 1));
-        assert!(loopback.mtu >= 1280, "{loopback:?}");
+        assert!(loopback.mtu >= 1280 && !loopback.takes_out_vlan_tags, "{loopback:?}");
     }
 
     #[test]

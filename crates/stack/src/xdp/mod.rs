@@ -15,7 +15,9 @@
 //! An address of the stack's own ([`Wanted::Address`]) must not be the kernel's: the program takes ARP and neighbour messages about it
 //! as well. It is reached from other machines, and over veth from another network namespace; not from this host through its own
 //! interface. Of an address of the kernel's, single TCP ports can be had ([`Wanted::Port`]); the kernel then answers ARP, and hears ICMP.
-//! Frames with a VLAN tag go to the kernel.
+//! Frames with a VLAN tag go to the kernel. **Limit**: the program sees no tag that the card or a veth pair carries beside the frame
+//! ([`NetworkInterface::takes_out_vlan_tags`]), and takes such a frame for one without a tag. `ethtool -K NAME rxvlan off` leaves it in the
+//! frame; of a veth pair it is `txvlan` at the other end.
 //!
 //! What neighbours tell everybody of themselves, such as a gateway that has moved to another card (gratuitous ARP, RFC 5227 3; unsolicited
 //! advertisements, RFC 4861 7.2.6), concerns the stack and the kernel. XDP cannot double a frame, so it goes to the kernel, and a packet

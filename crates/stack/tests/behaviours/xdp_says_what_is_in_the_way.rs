@@ -32,6 +32,15 @@ fn an_interface_that_cannot_be_used_is_named() {
     });
 }
 
+/// Tags that a card or a veth pair carries beside the frame are seen by no XDP program.
+#[test]
+fn vlan_tags_that_are_taken_out_are_told() {
+    let Some(pair) = Pair::new() else { return };
+    let attachment =
+        pair.ours.run(|| Attachment::attach("near", WantedMode::Any)).expect("nothing is in the way");
+    assert!(attachment.interface().takes_out_vlan_tags, "a veth pair does, unless it is told not to");
+}
+
 #[test]
 fn a_queue_that_cannot_be_had_is_named() {
     let Some(pair) = Pair::new() else { return };

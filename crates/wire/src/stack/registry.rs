@@ -188,6 +188,9 @@ fn open(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Opened> {
             }
             let attachment = Attachment::attach(name, WantedMode::Any).map_err(io::Error::other)?;
             tracing::debug!(device = name, mode = %attachment.mode(), "attached");
+            if let Some(advice) = checks::hidden_vlans(attachment.interface()) {
+                tracing::warn!(device = name, "{advice}");
+            }
             Some(attachment)
         }
         DeviceName::Tap(_) | DeviceName::Switch => None,
