@@ -80,28 +80,46 @@ impl Conditions {
         self.guards.is_empty() && self.consumes.is_none() && self.produces.is_none()
     }
 
+    /// Without guards that say no more than another one: `query("a")` beside `query("a").equals("1")`. They would count as if they did.
+    pub(crate) fn without_implied(mut self) -> Self {
+        let implies = |one: &GivenGuard, other: &GivenGuard| one.guard.implies(&other.guard);
+        let mut kept: Vec<GivenGuard> = Vec::with_capacity(self.guards.len());
+        for given in self.guards {
+            if kept.iter().all(|other| !implies(other, &given)) {
+                kept.retain(|other| !implies(&given, other));
+                kept.push(given);
+            }
+        }
+        self.guards = kept;
+        self
+    }
+
     /// How much they ask: handlers that ask more come first.
     pub(crate) fn rank(&self) -> usize {
         self.guards.len() + usize::from(self.consumes.is_some())
     }
 
-    /// Whether both take the same requests, so that the second handler would never answer.
-    pub(crate) fn are_same(&self, other: &Self) -> bool {
-        let has = |guards: &[GivenGuard], one: &GivenGuard| {
-            guards.iter().any(|other| other.guard.is_same(&one.guard))
+    /// Whether a handler with these takes each request that one with the others takes, and as well: before that one it leaves it nothing.
+    pub(crate) fn cover(&self, other: &Self) -> bool {
+        let is_implied = |own: &GivenGuard| other.guards.iter().any(|given| given.guard.implies(&own.guard));
+        // Types and ranges are compared as they stand: a type comes before a range that includes it, whichever was added first.
+        let has_all = |own: &Option<GivenTypes>, other: &Option<GivenTypes>| match (own, other) {
+            (Some(own), Some(other)) => other.types().all(|of| own.types().any(|own| own == of)),
+            (own, other) => own.is_none() && other.is_none(),
         };
-        let has_all = |one: &Self, other: &Self| other.guards.iter().all(|guard| has(&one.guards, guard));
-        let types = |given: &Option<GivenTypes>| {
-            let given = given.as_ref()?;
-            let mut types: Vec<&str> = given.types().map(|of| of.as_str()).collect();
-            types.sort_unstable();
-            types.dedup();
-            Some(types.join(", "))
-        };
-        has_all(self, other)
-            && has_all(other, self)
-            && types(&self.consumes) == types(&other.consumes)
-            && types(&self.produces) == types(&other.produces)
+        self.guards.iter().all(is_implied)
+            && has_all(&self.consumes, &other.consumes)
+            && has_all(&self.produces, &other.produces)
+    }
+
+    /// Whether a handler with the others never answers beside one with these, in whatever order they are added.
+    pub(crate) fn leave_nothing_to(&self, other: &Self) -> bool {
+        self.cover(other) && (self.rank() > other.rank() || other.cover(self))
+    }
+
+    /// Whether one of two handlers with these and with the others never answers.
+    pub(crate) fn leave_one_idle(&self, other: &Self) -> bool {
+        self.leave_nothing_to(other) || other.leave_nothing_to(self)
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A handler has guards by [`Handler::when`](crate::Handler::when), all routes of a router by [`Router::when`](crate::Router::when).
 //! A request must pass all of them. Several handlers may share a path and a method if their guards differ: the one with the most
-//! guards that all pass answers, of two with as many the one that was added first. What no handler takes is a 404, as if the
-//! path were unknown, or a 405 if another method would be answered.
+//! guards that all pass answers. Of two with as many the narrower one answers, whose requests the other would take as well: an exact host
+//! comes before `*.example.com`, and `query("a").equals("1")` before `query("a")`. Else the one answers that was added first. What no handler
+//! takes is a 404, as if the path were unknown, or a 405 if another method would be answered.
 //!
 //! ```
 //! use anywire_server::guards::{header, host, query};
@@ -202,6 +203,10 @@ impl Field {
 
 impl Guard {
     /// Whether a request passes.
+    fn implies(&self, other: &Self) -> bool {
+        self.name == other.name && (other.value.is_none() || self.value == other.value)
+    }
+
     pub(crate) fn takes(&self, parts: &Parts) -> bool {
         match &self.0 {
             Kind::Host(host) => host.takes(parts),
@@ -285,8 +290,8 @@ impl Guard {
         }
     }
 
-    /// Whether both are known to take the same requests.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    /// Whether each request that passes this one is known to pass the other.
+    pub(crate) fn implies(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Kind::Own { takes: one, .. }, Kind::Own { takes: other, .. }) => Arc::ptr_eq(one, other),
             (Kind::Own { .. }, _) | (_, Kind::Own { .. }) => false,
@@ -295,6 +300,10 @@ impl Guard {
     }
 }
 
+            (Kind::Host(one), Kind::Host(other)) => one.implies(other),
+            (Kind::Header(one), Kind::Header(other)) | (Kind::Query(one), Kind::Query(other)) => {
+                one.implies(other)
+            }
 impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut named = |kind, Field { name, value }: &Field| match value {

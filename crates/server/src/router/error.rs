@@ -80,7 +80,8 @@ pub enum RouteError {
         /// The same segment in the syntax of this router.
         instead: String,
     },
-    /// Two handlers for the same method and path, and the same conditions: the second would never answer.
+    /// Two handlers for the same method and path, of which one would never answer: their conditions are the same, or all requests that one
+    /// of them takes are taken by the other, which has more guards and so comes first.
     #[error(
         "{method} {path} has two handlers, given at {first} and at {second}{also}{help}",
         method = method.as_ref().map_or("any method of", Method::as_str),

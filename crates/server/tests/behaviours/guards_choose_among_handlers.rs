@@ -144,6 +144,73 @@ fn more_guards_come_first_and_then_the_order_of_adding() {
     assert_eq!(get(&router, "/?b&a"), found("a"));
 }
 
+/// Two handlers of which the wide one takes all requests of the narrow one, and one of these requests.
+struct Pair {
+    narrow: fn(Router) -> Router,
+    wide: fn(Router) -> Router,
+    request: fn() -> Request,
+}
+
+const PAIRS: [Pair; 6] = [
+    Pair {
+        narrow: |router| router.get("/", says("narrow").when(host("api.shop.test"))),
+        wide: |router| router.get("/", says("wide").when(host("*.shop.test"))),
+        request: || at("api.shop.test", "/"),
+    },
+    Pair {
+        narrow: |router| router.get("/", says("narrow").when(host("*.eu.shop.test"))),
+        wide: |router| router.get("/", says("wide").when(host("*.test"))),
+        request: || at("api.eu.shop.test:8443", "/"),
+    },
+    Pair {
+        narrow: |router| router.get("/", says("narrow").when(host("shop.test:8443"))),
+        wide: |router| router.get("/", says("wide").when(host("shop.test"))),
+        request: || at("shop.test:8443", "/"),
+    },
+    Pair {
+        narrow: |router| router.get("/", says("narrow").when(header("x-version").equals("2"))),
+        wide: |router| router.get("/", says("wide").when(header("x-version"))),
+        request: || Request::get("/").header("x-version", "2"),
+    },
+    Pair {
+        narrow: |router| router.get("/", says("narrow").when(query("a").equals("1")).when(query("b"))),
+        wide: |router| router.get("/", says("wide").when(query("b")).when(query("a"))),
+        request: || Request::get("/?b&a=1"),
+    },
+    Pair {
+        narrow: |router| router.merge(Router::new().fallback(says("narrow").when(query("a").equals("1")))),
+        wide: |router| router.merge(Router::new().fallback(says("wide").when(query("a")))),
+        request: || Request::get("/nowhere?a=1"),
+    },
+];
+
+/// Of two handlers with as many guards the narrower one comes first, in whatever order they are added: after the wider one it would never
+/// answer.
+#[test]
+fn a_narrower_handler_comes_before_a_wider_one() {
+    for (index, Pair { narrow, wide, request }) in PAIRS.into_iter().enumerate() {
+        assert_eq!(ask(&wide(narrow(Router::new())), request()), found("narrow"), "{index}");
+        assert_eq!(ask(&narrow(wide(Router::new())), request()), found("narrow"), "{index}, wide first");
+    }
+    let three = Router::new()
+        .get("/", says("field").when(header("a")))
+        .get("/", says("any").when(query("a")))
+        .get("/", says("one").when(query("a").equals("1")));
+    assert_eq!(get(&three, "/?a=1"), found("one"));
+    assert_eq!(get(&three, "/?a=2"), found("any"));
+    assert_eq!(ask(&three, Request::get("/?a=1").header("a", "1")), found("field"), "it was added first");
+}
+
+#[test]
+fn a_guard_that_says_no_more_than_another_does_not_count() {
+    for twice in [query("a"), query("a").equals("1")] {
+        let router = Router::new()
+            .get("/", says("first").when(query("b")))
+            .get("/", says("twice").when(twice).when(query("a")));
+        assert_eq!(get(&router, "/?b&a=1"), found("first"));
+    }
+}
+
 #[test]
 fn another_method_that_would_be_answered_is_a_405() {
     let router = Router::new()

@@ -237,6 +237,21 @@ fn a_type_without_content_refuses_nobody() {
         .post("/", says("json").consumes("application/json"))
         .post("/", says("text").consumes("text/plain"))
         .get("/", says("get").consumes("text/plain"))
+#[test]
+fn fewer_types_come_before_more_of_them() {
+    let json = "application/json";
+    let router = Router::new()
+        .post("/", says("both").consumes([json, "text/plain"]))
+        .post("/", says("json").consumes(json))
+        .get("/", says("both").produces([json, "text/html"]))
+        .get("/", says("json").produces(json));
+    let post = |of: &str| ask(&router, Request::post("/").header("content-type", of).body("1")).body;
+    assert_eq!((post(json), post("text/plain")), ("json".to_owned(), "both".to_owned()));
+    let get = |accept: &str| ask(&router, Request::get("/").header("accept", accept)).body;
+    assert_eq!((get(json), get("text/html")), ("json".to_owned(), "both".to_owned()));
+    assert_eq!(get("application/json;q=0.1, text/html"), "both", "the peer's own weights decide first");
+}
+
         .query("/", says("query").consumes("text/plain"));
     let send = |method: Method, of: &str| {
         let answer = ask(&router, Request::new(method, "/").header("content-type", of));

@@ -52,6 +52,26 @@ fn handlers_of_which_only_one_would_answer() {
     assert!(Router::new().post("/a", json()).post("/a", nothing.consumes("text/plain")).describe().is_ok());
 }
 
+/// It has more guards, which say no more than the one of the other handler, and so it takes all requests of that.
+#[test]
+fn a_handler_that_another_one_always_comes_before() {
+    let line = line!() + 1;
+    let all = nothing.when(host("a.test")).when(host("*.test:80"));
+    let router = Router::new().get("/a", nothing.when(host("a.test:80")));
+    let error = refused(&router.get("/a", all));
+    let RouteError::Twice { first, second, .. } = &error else { panic!("{error}") };
+    assert_eq!((first.line(), second.line()), (line + 1, line + 2));
+    let twice = |router: Router| matches!(refused(&router), RouteError::Twice { .. });
+    let both = || nothing.when(query("a")).when(query("a").equals("1"));
+    assert!(twice(Router::new().get("/a", both()).get("/a", nothing.when(query("a").equals("1")))));
+    let fallbacks = Router::new().fallback(nothing.when(query("a").equals("1")));
+    let fallbacks = Router::new().fallback(both()).merge(fallbacks);
+    assert!(matches!(refused(&fallbacks), RouteError::FallbackTwice { .. }));
+    let ranges = Router::new().post("/a", nothing.consumes("text/*"));
+    let ranges = ranges.post("/a", nothing.consumes("*/*").when(query("a")));
+    assert!(ranges.post("/a", nothing.when(query("b"))).describe().is_ok());
+}
+
 #[test]
 fn parameters_that_the_path_does_not_have() {
     let (guard, route) = (line!() + 1, line!() + 2);

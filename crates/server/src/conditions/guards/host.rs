@@ -64,6 +64,17 @@ impl Host {
         }
     }
 
+    /// Whether each request for this host is one for the other.
+    pub(super) fn implies(&self, other: &Self) -> bool {
+        let is_name = match (self.is_wildcard, other.is_wildcard) {
+            (false, true) => other.takes_name(&self.name),
+            (true, true) => self.name == other.name || other.takes_name(&self.name),
+            (true, false) => false,
+            (false, false) => self.name == other.name,
+        };
+        is_name && (other.port.is_none() || self.port == other.port)
+    }
+
     pub(super) fn contradicts(&self, other: &Self) -> bool {
         let takes_one = match (self.is_wildcard, other.is_wildcard) {
             (true, true) => {
@@ -181,6 +192,26 @@ mod tests {
         ] {
             assert_eq!(parse(one).contradicts(&parse(other)), contradict, "{one} and {other}");
             assert_eq!(parse(other).contradicts(&parse(one)), contradict, "{other} and {one}");
+        }
+    }
+
+    #[test]
+    fn narrower_ones_imply_wider_ones() {
+        let parse = |pattern| Host::parse(pattern).expect("a pattern");
+        for (narrow, wide) in [
+            ("a.com", "*.com"),
+            ("a.com:80", "a.com"),
+            ("a.com:80", "*.com:80"),
+            ("*.a.com", "*.com"),
+            ("[0:0::1]:80", "[::1]"),
+        ] {
+            assert!(parse(narrow).implies(&parse(wide)), "{narrow} and {wide}");
+            assert!(!parse(wide).implies(&parse(narrow)), "{wide} and {narrow}");
+        }
+        for (one, other) in
+            [("a.com", "b.com"), ("a.com:80", "*.com:81"), ("*.a.com", "a.com"), ("a.com", "*.com:80")]
+        {
+            assert!(!parse(one).implies(&parse(other)), "{one} and {other}");
         }
     }
 }

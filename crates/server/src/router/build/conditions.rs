@@ -42,7 +42,7 @@ impl Endpoints<'_> {
                 })?;
             }
         }
-        Ok(conditions)
+        Ok(conditions.without_implied())
     }
 
     /// These conditions within those of a router and of the routers around it.

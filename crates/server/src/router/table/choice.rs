@@ -72,7 +72,7 @@ impl Choice {
         fields.sort_unstable();
         fields.dedup();
         let vary = fields.into_iter().map(Into::into).collect();
-        Self { candidates, otherwise, refused, vary }
+        Self { candidates: narrower_first(candidates), otherwise, refused, vary }
     }
 
     /// Says to caches on which fields the response depends.
@@ -168,6 +168,19 @@ impl Candidate {
     }
 }
 
+/// In the order of adding, except that of two for the same method the one comes first whose requests the other would take, too.
+fn narrower_first(given: Vec<Candidate>) -> Vec<Candidate> {
+    let mut ordered: Vec<Candidate> = Vec::with_capacity(given.len());
+    for candidate in given {
+        let is_wider = |other: &Candidate| {
+            other.method == candidate.method && other.conditions.cover(&candidate.conditions)
+        };
+        let place = ordered.iter().position(is_wider).unwrap_or(ordered.len());
+        ordered.insert(place, candidate);
+    }
+    ordered
+}
+
 /// The one of these whose media types fit. Those that ask most come first.
 fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
     let has_content = request.has_body() || *request.method() == Method::QUERY;
@@ -187,7 +200,7 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
     };
     let fitting = open.iter().filter_map(|candidate| Some((precision(candidate)?, *candidate)));
     let mut fitting: Vec<_> = fitting.collect();
-    // Those that ask most come first, and a type before a range that includes it. Stable: of two alike, the first one stays first.
+    // Those that ask most come first, and a type before a range that includes it. Stable: of two alike, the narrower one stays first.
     let order = |(precision, of): &(_, &Candidate)| std::cmp::Reverse((of.conditions.rank(), *precision));
     fitting.sort_by_key(order);
     let Some((_, first)) = fitting.first() else {

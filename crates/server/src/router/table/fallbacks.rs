@@ -127,7 +127,8 @@ pub(in crate::router) fn candidates<'r>(
             return Err(RouteError::MediaTypesWithoutPath { route, handler, place });
         }
         let conditions = endpoints.conditions(&name.to_string(), entry, &[])?.guards_alone();
-        if let Some(first) = candidates.iter().position(|other| other.conditions.are_same(&conditions)) {
+        if let Some(first) = candidates.iter().position(|other| other.conditions.leave_one_idle(&conditions))
+        {
             let (method, path) = (Method::from_bytes(name.method.as_bytes()).ok(), name.path.to_string());
             let (first, second, other_path) = (places[first], entry.place, path.clone());
             return Err(RouteError::Twice { method, path, first, other_path, second });

@@ -56,13 +56,18 @@ impl Leaf {
                 // Of any type, and it has to say which (RFC 10008 section 2).
                 conditions.consumes.get_or_insert_with(|| GivenTypes::new("*/*", entry.place));
             }
-            let is_same =
-                |other: &Candidate| other.method == *method && other.conditions.are_same(&conditions);
-            if let Some(first) = candidates.iter().position(is_same) {
-                if *redirects {
-                    // Handlers that differ in media types alone are led to alike.
+            let of_method = |other: &Candidate| other.method == *method;
+            if *redirects {
+                // Handlers that differ in media types alone are led to alike.
+                let leads =
+                    |other: &Candidate| of_method(other) && other.conditions.leave_nothing_to(&conditions);
+                if candidates.iter().any(leads) {
                     continue;
                 }
+            } else if let Some(first) = candidates
+                .iter()
+                .position(|other| of_method(other) && other.conditions.leave_one_idle(&conditions))
+            {
                 let (first, second) = (routes[first], routes[place]);
                 return Err(RouteError::Twice {
                     method: method.clone(),
