@@ -160,6 +160,9 @@ impl From<Named> for Guard {
             true if HeaderName::from_bytes(field.name.as_bytes()).is_err() => {
                 Kind::Faulty { text: format!("header {:?}", field.name), fault: GuardFault::Name }
             }
+            true if OF_HTTP1.iter().any(|name| field.name.eq_ignore_ascii_case(name)) => {
+                Kind::Faulty { text: format!("header {}", field.name), fault: GuardFault::Field }
+            }
             true => match field.value.as_deref().filter(|value| !is_field_value(value)) {
                 Some(value) => {
                     let text = format!("header {} = {value:?}", field.name);
@@ -176,6 +179,10 @@ fn is_field_value(value: &str) -> bool {
     value.trim_matches([' ', '\t']) == value
         && value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
 }
+
+/// The fields that requests over HTTP/2 never have (RFC 9113 sections 8.2.2 and 8.3.1): a route must not depend on the version.
+const OF_HTTP1: [&str; 6] =
+    ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// A name and perhaps a value.
 #[derive(Clone, PartialEq, Eq)]
@@ -196,6 +203,10 @@ impl Field {
         }
     }
 
+    fn implies(&self, other: &Self) -> bool {
+        self.name == other.name && (other.value.is_none() || self.value == other.value)
+    }
+
     fn contradicts(&self, other: &Self) -> bool {
         self.name == other.name && self.value.is_some() && other.value.is_some() && self.value != other.value
     }
@@ -203,10 +214,6 @@ impl Field {
 
 impl Guard {
     /// Whether a request passes.
-    fn implies(&self, other: &Self) -> bool {
-        self.name == other.name && (other.value.is_none() || self.value == other.value)
-    }
-
     pub(crate) fn takes(&self, parts: &Parts) -> bool {
         match &self.0 {
             Kind::Host(host) => host.takes(parts),
@@ -293,17 +300,18 @@ impl Guard {
     /// Whether each request that passes this one is known to pass the other.
     pub(crate) fn implies(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kind::Own { takes: one, .. }, Kind::Own { takes: other, .. }) => Arc::ptr_eq(one, other),
-            (Kind::Own { .. }, _) | (_, Kind::Own { .. }) => false,
-            _ => self.to_string() == other.to_string(),
-        }
-    }
-}
-
             (Kind::Host(one), Kind::Host(other)) => one.implies(other),
             (Kind::Header(one), Kind::Header(other)) | (Kind::Query(one), Kind::Query(other)) => {
                 one.implies(other)
             }
+            (Kind::Own { takes: one, .. }, Kind::Own { takes: other, .. }) => Arc::ptr_eq(one, other),
+            #[cfg(feature = "regex")]
+            (Kind::Param { .. }, Kind::Param { .. }) => self.to_string() == other.to_string(),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut named = |kind, Field { name, value }: &Field| match value {
@@ -345,6 +353,13 @@ pub enum GuardFault {
     /// The name of a header field is no token.
     #[error("names no header field{help}", help = Advice("use letters, digits and any of !#$%&'*+-.^_`|~"))]
     Name,
+    /// Requests over HTTP/2 do not have this field: `host`, which only HTTP/1 needs, or a field of the connection (RFC 9113 sections 8.2.2 and
+    /// 8.3.1).
+    #[error(
+        "looks at a field that no request over HTTP/2 has{help}",
+        help = Advice("for the host take guards::host(..); other fields of the connection are no matter of a route")
+    )]
+    Field,
     /// No header field comes with this value.
     #[error("asks for a value that no field has{help}", help = Advice("leave out control characters, and white space at its ends"))]
     Value,

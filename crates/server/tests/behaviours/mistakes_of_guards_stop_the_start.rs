@@ -97,6 +97,16 @@ fn settings_of_guards_that_are_wrong() {
     };
     assert_eq!(fault(&Router::new().get("/", nothing.when(host("b\u{fc}cher.de")))), GuardFault::Host);
     assert_eq!(fault(&Router::new().get("/", nothing.when(header("x y")))), GuardFault::Name);
+    // HTTP/2 has none of these fields: a handler with such a guard would answer over HTTP/1 alone.
+    for name in
+        ["host", "Host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]
+    {
+        assert_eq!(fault(&Router::new().get("/", nothing.when(header(name)))), GuardFault::Field, "{name}");
+        let valued = nothing.when(header(name).equals("a.test"));
+        assert_eq!(fault(&Router::new().get("/", valued)), GuardFault::Field, "{name}");
+    }
+    let text = refused(&Router::new().get("/", nothing.when(header("host")))).to_string();
+    assert!(text.contains("guards::host"), "{text}");
     let expression = Router::new().get("/{a}", nothing.when(param_matches("a", "[0-9")));
     let error = refused(&expression);
     assert!(matches!(fault(&expression), GuardFault::Expression { .. }));
