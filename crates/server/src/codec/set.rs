@@ -118,7 +118,7 @@ impl CodecSet {
     }
 
     /// All types that are read.
-    pub(super) fn reads(&self) -> Vec<String> {
+    pub(crate) fn reads(&self) -> Vec<String> {
         self.read.iter().map(|(read, _)| read.as_str().to_owned()).collect()
     }
 

@@ -57,10 +57,10 @@ impl Codecs {
 
 #[cfg(feature = "openapi")]
 impl Codecs {
-    /// The media types that they read and write, if it has codecs.
-    pub(crate) fn media_types(&self) -> Option<Vec<String>> {
+    /// These, if it has any: else those of the layer around it hold.
+    pub(crate) fn own(&self) -> Option<Arc<CodecSet>> {
         let set = self.settings.within(CodecSet::of_json()).ok()?;
-        self.settings.has_codecs().then(|| set.writes())
+        self.settings.has_codecs().then(|| Arc::new(set))
     }
 }
 

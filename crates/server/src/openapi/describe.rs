@@ -1,6 +1,7 @@
 //! A route as an operation: what its handler says, and what its conditions, limits, pool and layers add.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anywire_http::accept::MediaType;
 use anywire_http::{Method, StatusCode};
@@ -12,6 +13,7 @@ use super::operation::{Operation, OperationId};
 use super::request::{Body, FormDoc, Parameter, RequestDoc};
 use super::response::{Answer, ResponseDoc, Status};
 use super::schemas::{Field, Shape};
+use crate::codec::CodecSet;
 use crate::conditions::Conditions;
 use crate::layer::GivenLayer;
 use crate::layers::Codecs;
@@ -208,15 +210,17 @@ impl DescribedRoute<'_> {
 
     /// Puts the media types of the codecs where a type has left that to them.
     fn name_formats(&self, operation: &mut Operation) {
-        let codecs = self.layers.iter().find_map(|layer| layer.of_type::<Codecs>()?.media_types());
-        let types = codecs.unwrap_or_else(|| vec!["application/json".to_owned()]);
-        let answers = operation.answers.values_mut().map(|answer| &mut answer.content);
-        for content in answers.chain(operation.body.as_mut().map(|body| &mut body.content)) {
-            let Some(schema) = content.remove(NEGOTIATED) else { continue };
-            for of in &types {
-                content.entry(of.clone()).or_insert_with(|| schema.clone());
+        let own = self.layers.iter().find_map(|layer| layer.of_type::<Codecs>()?.own());
+        let codecs = own.unwrap_or_else(|| Arc::clone(CodecSet::of_json()));
+        let name = |content: &mut BTreeMap<String, Value>, types: Vec<String>| {
+            let Some(schema) = content.remove(NEGOTIATED) else { return };
+            for of in types {
+                content.entry(of).or_insert_with(|| schema.clone());
             }
-        }
+        };
+        operation.answers.values_mut().for_each(|answer| name(&mut answer.content, codecs.writes()));
+        // A codec may read ranges, which it cannot write.
+        operation.body.iter_mut().for_each(|body| name(&mut body.content, codecs.reads()));
     }
 
     /// What stands around the handler, and refuses.

@@ -203,11 +203,11 @@ fn bodies_have_their_media_type_and_what_is_refused() {
 
 #[test]
 fn formats_are_those_of_the_innermost_codecs() {
-    struct Csv;
+    struct Of(&'static str);
 
-    impl Codec for Csv {
+    impl Codec for Of {
         fn media_types(&self) -> &[&str] {
-            &["text/csv"]
+            std::slice::from_ref(&self.0)
         }
 
         fn decode(&self, _: &Bytes, _: Target<'_>) -> Result<(), CodecError> {
@@ -225,10 +225,12 @@ fn formats_are_those_of_the_innermost_codecs() {
 
     let inner = Router::new()
         .post("/inner", any.documented())
-        .post("/own", any.documented().layer(Codecs::new().with(Csv)))
+        .post("/own", any.documented().layer(Codecs::new().with(Of("text/csv"))))
+        // It reads each type of the range, and writes none.
+        .post("/ranges", any.documented().layer(Codecs::new().with(Of("text/*"))))
         .post("/json", (async |order: Json<Order>| order).documented())
         .layer(Codecs::new())
-        .layer(Codecs::new().with(Csv).json());
+        .layer(Codecs::new().with(Of("text/csv")).json());
     let router = Router::new()
         .merge(inner)
         .post("/outer", any.documented())
@@ -237,18 +239,34 @@ fn formats_are_those_of_the_innermost_codecs() {
     let document = document(&router);
     let types = |of: &Value| of.as_object().expect("content").keys().cloned().collect::<Vec<_>>();
     for (path, read, written) in [
-        ("/inner", &["application/json", "text/csv"][..], &["application/json", "text/csv"][..]),
+        (
+            "/inner",
+            &["application/*+json", "application/json", "text/csv"][..],
+            &["application/json", "text/csv"][..],
+        ),
         ("/own", &["text/csv"], &["text/csv"]),
+        ("/ranges", &["text/*"], &[]),
         ("/json", &["application/json"], &["application/json"]),
-        ("/outer", &["application/json"], &["application/json"]),
+        ("/outer", &["application/*+json", "application/json"], &["application/json"]),
         ("/consumes", &["text/csv"], &["application/json"]),
     ] {
         let operation = &document.as_value()["paths"][path]["post"];
         assert_eq!(types(&operation["requestBody"]["content"]), read, "{path}");
-        assert_eq!(types(&operation["responses"]["200"]["content"]), written, "{path}");
+        let content = &operation["responses"]["200"]["content"];
+        assert_eq!(content.as_object().map_or_else(Vec::new, |_| types(content)), written, "{path}");
     }
     let alone = operation(&Router::new().post("/", any.documented()), "/", "post");
-    assert_eq!(types(&alone["requestBody"]["content"]), ["application/json"]);
+    assert_eq!(types(&alone["requestBody"]["content"]), ["application/*+json", "application/json"]);
+}
+
+/// It has no path, and so no place in the document.
+#[test]
+fn a_handler_of_tunnels_may_be_documented() {
+    let router =
+        Router::new().connect((async |_: Tunnel| "").documented()).get("/", (async || "").documented());
+    let paths =
+        document(&router).as_value()["paths"].as_object().expect("paths").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(paths, ["/"]);
 }
 
 #[test]
