@@ -184,6 +184,7 @@ given! {
     [] PeerGone
     [] Produces
     [] crate::interim::Informational
+    [] crate::upgrade::Tunnel
     [] crate::layers::RequestId
 }
 

@@ -10,7 +10,7 @@ use anywire_server::layers::{Codecs, ConcurrencyLimit};
 use anywire_server::openapi::{Document, Info, LayerDoc};
 use anywire_server::{
     Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Layer, Matrix, Next, Path, Query,
-    Rejection, Request, Response, Router, State, Valid, Validate, Violations,
+    Rejection, Request, Response, Router, State, Tunnel, Valid, Validate, Violations,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
