@@ -343,7 +343,7 @@ impl Router {
     }
 
     /// Leads requests for `/orders/` to the route `/orders`, and those for `/pages` to the route `/pages/`: a 308 to the path with or without
-    /// the `/` at its end, and with the same query. For all routes of this router, and of routers nested or merged into it, to whose path no
+    /// the `/` at its end, and with the same query. The location is relative, so that it holds if a layer has taken a prefix off the path. For all routes of this router, and of routers nested or merged into it, to whose path no
     /// other route has the counterpart. Without this the paths differ, and one of them is a 404.
     ///
     /// ```
@@ -353,7 +353,7 @@ impl Router {
     /// let router = Router::new().get("/orders", async || "all orders").redirect_slashes();
     /// # anywire_loops::block_on(async {
     /// let response = router.call(Request::get("/orders/?page=2")).await;
-    /// assert_eq!((response.status.as_u16(), response.headers.get("location")), (308, Some("/orders?page=2")));
+    /// assert_eq!((response.status.as_u16(), response.headers.get("location")), (308, Some("../orders?page=2")));
     /// # });
     /// ```
     pub fn redirect_slashes(mut self) -> Self {

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use anywire_http::{Method, Request};
+use anywire_http::{Method, Request, Url};
 use anywire_loops::block_on;
-use anywire_server::{Handler, Matrix, Path, Router, guards};
+use anywire_server::{Handler, Matrix, Next, Path, Response, Router, Server, guards};
+
+use crate::support::Scene;
 
 fn routes() -> Router {
     let page = async |Path(name): Path<String>| name;
@@ -24,10 +26,19 @@ fn routes() -> Router {
         .nest("/in", Router::new().get("/", async || "inner").get("/x", async || "x"))
 }
 
-/// Status, and where it leads.
+/// Status, and where it leads a client.
 fn ask(router: &Router, method: Method, target: &str) -> (u16, Option<String>) {
     let response = block_on(router.call(Request::new(method, target)));
-    (response.status.as_u16(), response.headers.get("location").map(str::to_owned))
+    let location = response.headers.get("location").map(|location| led_to(target, location));
+    (response.status.as_u16(), location)
+}
+
+/// Where a location leads from there (RFC 3986 section 5.2).
+fn led_to(target: &str, location: &str) -> String {
+    let base = format!("http://a.test{target}");
+    let url = Url::parse(&base).expect("a URL").resolve(location).expect("a reference");
+    assert_eq!(url.origin(), "http://a.test", "{target} leads to {location}");
+    url.path_and_query().to_owned()
 }
 
 #[test]
@@ -49,7 +60,7 @@ fn a_router_leads_to_the_other_path() {
         ("/pages", "/pages/"),
         ("/pages?x", "/pages/?x"),
         ("/of/me/", "/of/me"),
-        ("/of/%2e%2E/", "/of/.."),
+        ("/of/a:b/", "/of/a:b"),
         ("/of/a%2Fb/", "/of/a%2Fb"),
         ("/in/", "/in"),
         ("/in/x/", "/in/x"),
@@ -79,9 +90,35 @@ fn it_leads_to_no_other_host() {
     for path in
         ["//evil.test/", "/%2Fevil.test/", "/\\evil.test/", "/%5cevil.test/", "http://a.test//evil.test/"]
     {
-        let (status, location) = ask(&router, Method::GET, path);
-        let location = location.unwrap_or_default();
-        assert!(status == 404 || status == 308 && location.starts_with("/%"), "{path}: {status} {location}");
+        let response = block_on(router.call(Request::get(path)));
+        let location = response.headers.get("location").unwrap_or_default();
+        let is_safe = location.starts_with("../%") && !location.contains(['\\', ' ']);
+        assert!(response.status == 404 || response.status == 308 && is_safe, "{path}: {location}");
+    }
+    // A client resolves these against the path, so they name no segment.
+    for path in ["/of/%2e%2E/", "/of/../", "/of/./", "/of/%2e/"] {
+        let response = block_on(routes().redirect_slashes().call(Request::get(path)));
+        assert_eq!((response.status.as_u16(), response.headers.get("location")), (404, None), "{path}");
+    }
+}
+
+/// The router does not know the path that the peer asked for.
+#[test]
+fn a_prefix_that_was_taken_off_stays_on_the_way() {
+    async fn below(mut request: anywire_server::Request, next: Next) -> Response {
+        request.strip_prefix("/v1");
+        next.run(request).await
+    }
+    let served = Scene::tcp().serve_by(Server::new(routes().redirect_slashes()).layer(below));
+    for (from, expected) in [
+        ("/v1/orders/?a=1", "/v1/orders?a=1"),
+        ("/v1/pages", "/v1/pages/"),
+        ("/v1/of/me/", "/v1/of/me"),
+        ("/orders/", "/orders"),
+    ] {
+        let reply = served.get(from);
+        let location = reply.field("location").map(|location| led_to(from, location));
+        assert_eq!((reply.status, location.as_deref()), (308, Some(expected)), "{from}");
     }
 }
 

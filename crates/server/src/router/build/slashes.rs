@@ -52,22 +52,22 @@ fn counterpart(route: &str) -> Option<String> {
     }
 }
 
-/// Leads to the other path. If the route takes matrix parameters, a path also ends with `/` if parameters alone follow.
+/// Leads to the other path, which has another last segment. If the route takes matrix parameters, a path also ends with `/` if parameters
+/// alone follow.
+///
+/// The location is relative (RFC 3986 section 5.2): a layer may have taken a prefix off the path, or a router of others around this one.
 fn redirect(request: &Request, takes_matrix: bool) -> Response {
     // In normal form, because browsers take a `\` for a `/`.
     let asked = normal::of_request(request.path());
-    let mut location = match asked.rsplit_once('/') {
-        Some((without, parameters))
-            if parameters.is_empty() || takes_matrix && parameters.starts_with(';') =>
-        {
-            format!("{without}{parameters}")
-        }
-        _ => format!("{asked}/"),
-    };
-    if location.starts_with("//") {
-        // It would lead to another host (RFC 3986 section 4.2).
+    let (above, last) = asked.rsplit_once('/').unwrap_or_default();
+    let removes = last.is_empty() || takes_matrix && last.starts_with(';');
+    let segment = if removes { above.rsplit('/').next().unwrap_or_default() } else { last };
+    // To the first, some clients would go as to another host (RFC 3986 section 4.2). The others would be resolved.
+    if asked.starts_with("//") || matches!(segment, "." | "..") {
         return (StatusCode::NOT_FOUND, NOTHING).into_response();
     }
+    // With a dot before it, a segment with a `:` is no scheme.
+    let mut location = if removes { format!("../{segment}{last}") } else { format!("./{segment}/") };
     if let Some(query) = request.query() {
         location.push('?');
         location.push_str(query);
