@@ -225,16 +225,19 @@ where
     }
     let outcome = wait(task, waits_no_more).await;
     guard.disarm();
-    let error = match outcome {
-        Ok(response) => return response,
-        Err(error) => error,
-    };
-    let (kind, text) = match error {
+    let (kind, text) = match outcome {
+        Some(Ok(response)) => return response,
         // Counted and logged with the route, as that of any handler.
-        PoolError::Panicked(text) => resume_unwind(Box::new(text)),
-        PoolError::Late => (RefusalKind::QueueDeadline, "the server is too busy to answer in time"),
-        PoolError::Stopped => (RefusalKind::PoolStopped, "the server is shutting down"),
-        _ => (RefusalKind::PoolFull, "too many requests of this kind wait"),
+        Some(Err(PoolError::Panicked(text))) => resume_unwind(Box::new(text)),
+        Some(Err(PoolError::Late)) => {
+            (RefusalKind::QueueDeadline, "the server is too busy to answer in time")
+        }
+        // The server goes on with its other routes.
+        Some(Err(PoolError::Stopped)) => {
+            (RefusalKind::PoolStopped, "requests of this kind are not run any more")
+        }
+        None => (RefusalKind::PoolStopped, "the server is shutting down"),
+        Some(Err(_)) => (RefusalKind::PoolFull, "too many requests of this kind wait"),
     };
     match owner.dispatch.upgrade().zip(owner.endpoint) {
         Some((dispatch, endpoint)) => dispatch.not_run(endpoint, kind, text, Some(&key.peer.address)),
@@ -246,11 +249,11 @@ fn is_observed(owner: &Owner) -> bool {
     owner.dispatch.upgrade().is_some_and(|dispatch| dispatch.is_observed())
 }
 
-/// Waits for a function. If the server has no time left, one that no thread has taken is given up.
+/// Waits for a function. `None` if the server has no time left: one that no thread has taken is given up.
 async fn wait(
     mut task: PoolTask<Response>,
     waits_no_more: impl Future<Output = ()>,
-) -> Result<Response, PoolError> {
+) -> Option<Result<Response, PoolError>> {
     let mut waits_no_more = pin!(Some(waits_no_more));
     poll_fn(|cx| {
         if let Some(told) = waits_no_more.as_mut().as_pin_mut()
@@ -258,10 +261,10 @@ async fn wait(
         {
             waits_no_more.set(None);
             if task.give_up() {
-                return Poll::Ready(Err(PoolError::Stopped));
+                return Poll::Ready(None);
             }
         }
-        Pin::new(&mut task).poll(cx)
+        Pin::new(&mut task).poll(cx).map(Some)
     })
     .await
 }

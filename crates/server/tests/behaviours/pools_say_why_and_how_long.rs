@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anywire_http::StatusCode;
-use anywire_loops::{PoolLimits, PoolOrder};
+use anywire_loops::{Pool, PoolLimits, PoolOrder};
+use anywire_server::layers::Problems;
 use anywire_server::{Blocking, Ended, PeerGone, Refusal, RefusalKind, Router, Server};
 
 use crate::support::{Peer, Remote, Scene, Served, channel};
@@ -82,6 +83,28 @@ fn each_refusal_of_a_pool_has_its_kind() {
     assert_eq!(second.answer(false).status, 503);
     stopping.wait();
     goes_on.send(()).expect("it waits");
+}
+
+/// The server goes on, so it does not say that it ends.
+#[test]
+fn a_pool_that_was_stopped_while_its_server_serves() {
+    let pool = Pool::start("own", ONE).expect("threads");
+    let serve = || {
+        let router = Router::new().get("/pool", (|| "pool").on_pool("own")).get("/loop", async || "loop");
+        Scene::tcp().serve_by(Server::new(router).on_pool(&pool).problems(Problems::new()))
+    };
+    let served = serve();
+    assert_eq!(served.get("/pool").text, "pool");
+    pool.stop();
+    // As one that was stopped before the start.
+    for served in [served, serve()] {
+        let reply = served.get("/pool");
+        assert_eq!((reply.status, reply.field("retry-after").is_some()), (503, true), "{reply:?}");
+        assert_eq!(reply.field("content-type"), Some("application/problem+json"), "{reply:?}");
+        assert!(!reply.text.contains("shutting down"), "{reply:?}");
+        assert!(reply.text.contains("requests of this kind are not run any more"), "{reply:?}");
+        assert_eq!(served.get("/loop").text, "loop");
+    }
 }
 
 #[test]
