@@ -335,12 +335,14 @@ impl Server {
         self.routes.clone()
     }
 
-    /// All routes as a table, as [`Router::describe`] has them, within the layers of this server.
+    /// All routes as a table, as [`Router::describe`] has them, within the layers of this server: those that it would start with now.
     ///
     /// # Errors
     /// The mistakes of routes that [`start`](Self::start) would report.
     pub fn describe(&self) -> Result<String, RouteError> {
-        Ok(self.router.build_within(&self.layers, Generation::MIN)?.describe())
+        let next = self.routes.waiting();
+        let router = next.as_deref().unwrap_or(&self.router);
+        Ok(router.build_within(&self.layers, Generation::MIN)?.describe())
     }
 
     /// Starts and returns once every address is listened on. Raises the process's soft limit of file descriptors to
@@ -348,10 +350,10 @@ impl Server {
     ///
     /// # Errors
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
-    pub fn start(mut self) -> Result<ServerHandle, ServerError> {
+    pub fn start(self) -> Result<ServerHandle, ServerError> {
         let listen = self.listening();
-        self.router = self.routes.take().unwrap_or(self.router);
-        let mut table = self.router.build_within(&self.layers, Generation::MIN)?;
+        let router = self.routes.take().unwrap_or_else(|| Arc::new(self.router));
+        let mut table = router.build_within(&self.layers, Generation::MIN)?;
         table.check_pools(&self.pools.names()?)?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -369,15 +371,13 @@ impl Server {
             addresses.iter().map(|address| Listener::bind(address, &listen, &loops)).collect();
         let services =
             Arc::new(Services::new(table, self.layers, self.limits, self.hooks, pools, loops.len()));
-        let listeners = listeners?.into_iter().map(|listener| {
+        let listeners = listeners?;
+        self.routes.run(&services, &loops)?;
+        let listeners = listeners.into_iter().map(|listener| {
             let serving = Arc::clone(&services);
             listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))
         });
         let listeners = listeners.collect();
-        if let Some(meanwhile) = self.routes.run(&services, &loops) {
-            // Each loop changes over before it serves many.
-            drop(services.replace(&meanwhile, &loops)?);
-        }
         Ok(ServerHandle::new(services, loops, owns_loops, listeners, self.shutdown_deadline, self.routes))
     }
 

@@ -20,7 +20,7 @@ pub struct RouterHandle {
 /// Whose routes they are.
 enum ServerState {
     /// Those of a server that does not run yet, and will have these if there are any.
-    Waiting(Option<Router>),
+    Waiting(Option<Arc<Router>>),
     Running {
         services: Weak<Services>,
         loops: Loops,
@@ -35,19 +35,35 @@ impl Default for RouterHandle {
 
 impl RouterHandle {
     /// The routes that were replaced before the start.
-    pub(super) fn take(&self) -> Option<Router> {
+    pub(super) fn take(&self) -> Option<Arc<Router>> {
         match &mut *self.lock() {
             ServerState::Waiting(router) => router.take(),
             ServerState::Running { .. } => None,
         }
     }
 
-    /// From now on they are those of this server. Returns those that were replaced meanwhile.
-    pub(super) fn run(&self, services: &Arc<Services>, loops: &Loops) -> Option<Router> {
-        let running = ServerState::Running { services: Arc::downgrade(services), loops: loops.clone() };
-        match std::mem::replace(&mut *self.lock(), running) {
-            ServerState::Waiting(router) => router,
+    /// The same, which stay.
+    pub(super) fn waiting(&self) -> Option<Arc<Router>> {
+        match &*self.lock() {
+            ServerState::Waiting(router) => router.clone(),
             ServerState::Running { .. } => None,
+        }
+    }
+
+    /// From now on they are those of this server, which serves nobody yet. It gets those that were replaced meanwhile, so that an earlier
+    /// call never wins over a later one.
+    pub(super) fn run(&self, services: &Arc<Services>, loops: &Loops) -> Result<(), RouteError> {
+        loop {
+            let mut server = self.lock();
+            let ServerState::Waiting(next) = &mut *server else { return Ok(()) };
+            let Some(next) = next.take() else {
+                let (services, loops) = (Arc::downgrade(services), loops.clone());
+                *server = ServerState::Running { services, loops };
+                return Ok(());
+            };
+            // Without the lock: building calls code of layers.
+            drop(server);
+            services.exchange(&next)?;
         }
     }
 
@@ -60,6 +76,9 @@ impl RouterHandle {
     /// Each loop changes over at one of its turns, so for a moment loops differ; the result is ready once all have. A request that is
     /// under way keeps the routes that it was found by, and their limits. On each loop the states of the old router, and what its layers
     /// have there, are dropped when its last handler has answered. Connections stay open, and those that have left HTTP, too.
+    ///
+    /// With `Router::openapi` the document is made anew, here: a type that is inlined within itself, by `#[schemars(inline)]` or
+    /// `#[serde(flatten)]`, overflows a stack and so ends the process. A test of `Router::openapi_document` finds it before.
     ///
     /// Of several calls at once the last one holds. Before the start of the server, it starts with these routes. After its end this does
     /// nothing.
@@ -81,7 +100,7 @@ impl RouterHandle {
             ServerState::Running { services, loops } => (services.upgrade(), loops.clone()),
             ServerState::Waiting(next) => {
                 router.build()?;
-                *next = Some(router);
+                *next = Some(Arc::new(router));
                 return Ok(Replacing::new(Vec::new()));
             }
         };

@@ -108,6 +108,13 @@ impl Services {
         router: &Router,
         loops: &Loops,
     ) -> Result<Vec<Task<()>>, RouteError> {
+        self.exchange(router)?;
+        let replace = |services: Arc<Self>| move || async move { services.replace_here() };
+        Ok(loops.iter().map(|handle| handle.spawn_always(replace(Arc::clone(self)))).collect())
+    }
+
+    /// Puts other routes in the place of these, for loops that have no service yet.
+    pub(super) fn exchange(&self, router: &Router) -> Result<(), RouteError> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = table.generation().saturating_add(1);
         let mut next = router.build_within(&self.layers, generation)?;
@@ -117,8 +124,7 @@ impl Services {
         drop(table);
         // Without the lock: this may run destructors of handlers.
         drop(old);
-        let replace = |services: Arc<Self>| move || async move { services.replace_here() };
-        Ok(loops.iter().map(|handle| handle.spawn_always(replace(Arc::clone(self)))).collect())
+        Ok(())
     }
 
     /// Puts the routes of now in the place of those of this loop. A loop without a service makes it with them.

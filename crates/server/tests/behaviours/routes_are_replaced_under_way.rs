@@ -1,20 +1,26 @@
 //! Other routes take the place of those of a running server: requests under way keep the old ones, new requests on the same connection
 //! get the new ones, and the old states are dropped once nothing runs with them.
 
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
-use anywire_http::{Body, StatusCode};
-use anywire_loops::PoolLimits;
+use anywire_http::{Body, Bytes, StatusCode};
+use anywire_loops::{Loops, PoolLimits};
+use anywire_server::codec::{Codec, CodecError, Source, Target};
+use anywire_server::layers::Codecs;
 use anywire_server::{
-    Blocking, Handler, Limits, MatchedPath, Next, Request, Response, RouteError, RouteLimits, Router, Server,
-    State, Upgrade,
+    Blocking, Handler, Limits, MatchedPath, Next, Request, Response, RouteError, RouteLimits, Router,
+    RouterHandle, Server, ServerError, State, Upgrade,
 };
 use tokio::io::AsyncReadExt;
 use tokio::sync::Notify;
 
-use crate::support::{HANG, Scene, serve};
+use crate::support::h2::{Came, H2};
+use crate::support::{HANG, Peer, Scene, serve};
 
 /// Says on its drop that it is gone.
 struct Told(mpsc::Sender<&'static str>, &'static str);
@@ -88,6 +94,38 @@ fn a_request_under_way_keeps_the_old_routes_until_it_ends() {
     assert_eq!(told.recv_timeout(HANG), Ok("old"), "its last request has ended");
     waiting.send(get("/wait/1"));
     assert_eq!(waiting.answer(false).status, 404);
+}
+
+/// Streams of old and of new routes share a connection.
+#[test]
+fn a_stream_under_way_keeps_the_old_routes_beside_those_of_the_new_ones() {
+    let (gone, told) = mpsc::channel();
+    let (began, begun) = mpsc::channel();
+    let go = Arc::new(Notify::new());
+    let old = {
+        let (go, state) = (Arc::clone(&go), Arc::new(Told(gone, "old")));
+        let waits = async move |path: MatchedPath| {
+            let _ = began.send(());
+            go.notified().await;
+            path.0.to_string()
+        };
+        Router::new().state(state).get("/wait/{x}", waits).get("/", async || "old root")
+    };
+    let served = serve(old);
+    let mut peer = H2::connect(&served);
+    let waiting = peer.get("/wait/1");
+    begun.recv_timeout(HANG).expect("it has begun");
+    assert_eq!(peer.ask("/").text(), "old root");
+    let new = Router::new()
+        .get("/", async || "new root")
+        .get("/wait/{y}", async |path: MatchedPath| path.0.to_string());
+    served.running.router().replace(new).expect("right").wait().expect("all loops");
+    assert_eq!(peer.ask("/").text(), "new root");
+    assert_eq!(peer.ask("/wait/1").text(), "/wait/{y}");
+    assert!(told.try_recv().is_err(), "the old states are needed");
+    go.notify_one();
+    assert_eq!(peer.answer(waiting).text(), "/wait/{x}");
+    assert_eq!(told.recv_timeout(HANG), Ok("old"), "its last request has ended");
 }
 
 #[test]
@@ -283,6 +321,101 @@ fn an_echo_keeps_the_limits_of_its_route() {
     served.await_count("body timeouts", |counters| counters.body_timeouts, 1);
 }
 
+/// As over HTTP/1, on its stream alone: the connection goes on with the new routes.
+#[test]
+fn a_stream_keeps_the_limits_of_its_route() {
+    let silence = Duration::from_millis(300);
+    let echo =
+        (async |body: Body| body).limits(RouteLimits { body_timeout: Some(silence), ..Default::default() });
+    let limits = Limits { body_timeout: Duration::MAX, ..Limits::default() };
+    let served = Scene::tcp().serve_on(1, Router::new().post("/", echo), limits);
+    let mut peer = H2::connect(&served);
+    let id = peer.open("POST", "/", &[], Some(100), false);
+    peer.body(id, b"begun ", false);
+    while !matches!(peer.next(), Came::Data(of, ..) if of == id) {}
+    let routes = served.running.router();
+    for _ in 0..3 {
+        let new = Router::new().get("/", async || "new");
+        routes.replace(new).expect("right routes").wait().expect("all loops");
+    }
+    peer.reset_of(id);
+    served.await_count("body timeouts", |counters| counters.body_timeouts, 1);
+    assert_eq!(peer.ask("/").text(), "new");
+}
+
+/// A codec of the server's layers: it is asked for its types each time routes are built.
+struct WhenBuilt<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Codec for WhenBuilt<F> {
+    fn media_types(&self) -> &[&str] {
+        (self.0)();
+        &["text/x-never"]
+    }
+
+    fn decode(&self, _: &Bytes, _: Target<'_>) -> Result<(), CodecError> {
+        Err("nothing is read")?
+    }
+
+    fn encode(&self, _: Source<'_>) -> Result<Bytes, CodecError> {
+        Err("nothing is written")?
+    }
+}
+
+/// A server that is starting when its routes are replaced by these, the last one first. Later this is called, each time routes are built.
+fn replaced_at_the_start(next: Vec<Router>, later: impl Fn() + Send + Sync + 'static) -> Server {
+    let (routes, next) = (Arc::new(OnceLock::<RouterHandle>::new()), Mutex::new(next));
+    let when_built = {
+        let routes = Arc::clone(&routes);
+        move || {
+            let Some(routes) = routes.get() else { return };
+            let next = next.lock().expect("no panic").pop();
+            match next {
+                Some(next) => drop(routes.replace(next).expect("right routes")),
+                None => later(),
+            }
+        }
+    };
+    let server = Server::new(Router::new().get("/", async || "old"));
+    let server = server.layer(Codecs::new().with(WhenBuilt(when_built)));
+    let _ = routes.set(server.router());
+    server
+}
+
+#[test]
+fn routes_may_be_replaced_at_the_moment_of_the_start() {
+    let says = |text: &'static str| Router::new().get("/", async move || text);
+    let served = Scene::tcp().serve_by(replaced_at_the_start(vec![says("last"), says("first")], || {}));
+    assert_eq!(served.ask(&get("/")).text(), "last");
+    let routes = served.running.router();
+    routes.replace(says("later")).expect("right").wait().expect("all loops");
+    assert_eq!(served.ask(&get("/")).text(), "later");
+}
+
+/// Nobody has been served by then, although the server has bound its address.
+#[test]
+fn a_pool_that_is_missing_at_the_moment_of_the_start_is_an_error() {
+    let loops = Loops::start(1).expect("a loop");
+    let name = format!("anywire-replaced-at-the-start-{}", std::process::id());
+    let (connected, connects) = mpsc::channel();
+    let asks = {
+        let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+        move || {
+            // It fails until the address is bound.
+            let Ok(mut peer) = UnixStream::connect_addr(&address) else { return };
+            peer.write_all(get("/").as_bytes()).expect("it is connected");
+            let _ = connected.send(peer);
+        }
+    };
+    let missing = Router::new().get("/", (|| "new").on_pool("none"));
+    let server = replaced_at_the_start(vec![missing], asks).listen(&*format!("unix:@{name}")).on(&loops);
+    let Err(error) = server.start() else { panic!("the pool is missing") };
+    assert!(matches!(&error, ServerError::Route(RouteError::Pool { pool, .. }) if pool == "none"), "{error}");
+    let mut peer =
+        Peer::new(connects.try_recv().expect("the new routes were built after the address was bound"));
+    assert_eq!(peer.rest(), b"");
+    loops.shutdown(HANG).expect("nothing runs");
+}
+
 /// A state that cannot be cloned on the loops.
 struct Unclonable;
 
@@ -310,6 +443,10 @@ fn routes_may_be_replaced_before_the_start() {
     let server = Server::new(Router::new().get("/", async || "old")).listen("tcp:127.0.0.1:0").loops(1);
     let routes = server.router();
     routes.replace(Router::new().get("/", async || "new")).expect("right").wait().expect("no loop yet");
+    let new = Router::new().get("/new", async || "new").get("/", async || "new");
+    routes.replace(new).expect("right").wait().expect("no loop yet");
+    let table = server.describe().expect("right routes");
+    assert!(table.contains("GET /new at "), "{table}");
     let twice = Router::new().get("/", async || "1").get("/", async || "2");
     assert!(matches!(routes.replace(twice), Err(RouteError::Twice { .. })));
     let served = Scene::tcp().serve_by(server);
