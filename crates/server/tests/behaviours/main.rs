@@ -5,6 +5,7 @@
 mod again;
 mod matrix_parameters_are_read;
 mod queries_have_content;
+mod routes_are_alike_in_both_versions;
 mod routes_are_replaced_under_way;
 mod shop;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]

@@ -188,12 +188,18 @@ fn the_chosen_type_is_optional_for_a_handler_without() {
 
 #[test]
 fn types_are_negotiated_over_every_wire() {
-    let router = takes().merge(offers());
-    let served = crate::support::serve(router);
-    let refused = served.ask("GET /count HTTP/1.1\r\nhost: x\r\naccept: image/png\r\n\r\n");
-    assert_eq!(refused.status, 406);
-    let chunked = "POST /orders HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n\r\n";
-    assert_eq!(served.ask(chunked).status, 415);
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(takes().merge(offers()));
+        let html = served.alike("GET /count", &[("accept", "text/html, application/json;q=0.9")], "");
+        assert_eq!((html.status, html.field("vary")), (200, Some("accept")));
+        assert_eq!(html.text, "text/html; charset=utf-8");
+        assert_eq!(served.alike("GET /count", &[("accept", "image/png")], "").status, 406);
+        assert_eq!(served.alike("POST /orders", &[("content-type", "text/plain")], "1").text, "text");
+        assert_eq!(served.alike("POST /orders", &[], "1").status, 415);
+        let chunked =
+            "POST /orders HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n\r\n";
+        assert_eq!(served.ask(chunked).status, 415);
+    });
 }
 
 #[test]
@@ -232,12 +238,6 @@ fn the_type_that_says_most_of_the_content_comes_first() {
 }
 
 #[test]
-fn a_type_without_content_refuses_nobody() {
-    let router = Router::new()
-        .post("/", says("json").consumes("application/json"))
-        .post("/", says("text").consumes("text/plain"))
-        .get("/", says("get").consumes("text/plain"))
-#[test]
 fn fewer_types_come_before_more_of_them() {
     let json = "application/json";
     let router = Router::new()
@@ -252,6 +252,12 @@ fn fewer_types_come_before_more_of_them() {
     assert_eq!(get("application/json;q=0.1, text/html"), "both", "the peer's own weights decide first");
 }
 
+#[test]
+fn a_type_without_content_refuses_nobody() {
+    let router = Router::new()
+        .post("/", says("json").consumes("application/json"))
+        .post("/", says("text").consumes("text/plain"))
+        .get("/", says("get").consumes("text/plain"))
         .query("/", says("query").consumes("text/plain"));
     let send = |method: Method, of: &str| {
         let answer = ask(&router, Request::new(method, "/").header("content-type", of));

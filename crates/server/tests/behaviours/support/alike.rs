@@ -25,7 +25,7 @@ impl Reply {
 }
 
 impl Served {
-    /// Sends a request by each version of HTTP, on connections of their own.
+    /// Sends a request by each version of HTTP, on connections of their own. A field `host` names the authority.
     #[track_caller]
     pub(crate) fn alike(&self, request: &str, fields: &[(&str, &str)], body: impl AsRef<[u8]>) -> Reply {
         let (method, path) = request.split_once(' ').expect("method and path");
@@ -43,7 +43,10 @@ impl Served {
     }
 
     fn by_http1(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n");
+        let mut request = format!("{method} {path} HTTP/1.1\r\n");
+        if fields.iter().all(|(name, _)| *name != "host") {
+            request.push_str("host: x\r\n");
+        }
         fields.iter().for_each(|(name, value)| request.push_str(&format!("{name}: {value}\r\n")));
         if !body.is_empty() {
             request.push_str(&format!("content-length: {}\r\n", body.len()));

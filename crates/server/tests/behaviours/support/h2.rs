@@ -115,7 +115,7 @@ impl H2 {
         self.open("GET", path, &[], None, true)
     }
 
-    /// The head of a request.
+    /// The head of a request. A field `host` is its authority.
     pub(crate) fn open(
         &mut self,
         method: &str,
@@ -139,8 +139,9 @@ impl H2 {
         end: bool,
     ) -> StreamId {
         let mut head = RequestHead::new(method.parse().expect("a method"), path).expect("a target");
-        head.set_origin("http", "a").expect("an origin");
-        for (name, value) in fields {
+        let authority = fields.iter().find(|(name, _)| *name == "host").map_or("a", |(_, value)| value);
+        head.set_origin("http", authority).expect("an origin");
+        for (name, value) in fields.iter().filter(|(name, _)| *name != "host") {
             head.headers_mut().append(name, value).expect("a field");
         }
         self.engine.open(&head, length, end, &mut self.out).expect("a slot")
