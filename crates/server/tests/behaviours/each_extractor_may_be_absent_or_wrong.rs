@@ -1,13 +1,13 @@
-//! Each extractor of this crate may be taken as an `Option`, which is `None` if the request lacks it, and as a `Result`, which has what is
-//! wrong with it.
+//! An extractor whose value a request may lack may be taken as an `Option`, which is `None` then. Each one may be taken as a `Result`, which
+//! has what is wrong with it.
 
 use std::num::ParseIntError;
 
-use anywire_http::{Body, Bytes, Request};
-use anywire_server::codec::Decoded;
+use anywire_http::{Body, Bytes, IntoResponse, Request, StatusCode};
+use anywire_server::codec::{CodecRejection, Decoded};
 use anywire_server::{
     Cookies, Extension, Form, FromHeader, Header, Json, MatchedPath, Matrix, Multipart, Path, Produces,
-    Protobuf, Query, Rejection, Router, Upgrade, Valid,
+    Protobuf, Query, Rejection, Router, State, Upgrade, Valid, ValidRejection,
 };
 use anywire_wire::Credentials;
 
@@ -52,14 +52,16 @@ macro_rules! routes {
 fn router() -> Router {
     let not_refused = Router::new()
         .post("/option/body", async |it: Option<Body>| it.is_some().to_string())
-        .post("/option/cookies", async |it: Option<Cookies>| it.is_some().to_string())
         .post("/option/decoded", async |it: Option<Decoded<Number>>| it.is_some().to_string())
         .post("/option/matched", async |it: Option<MatchedPath>| it.is_some().to_string())
         .post("/option/produces", async |it: Option<Produces>| it.is_some().to_string())
         .post("/option/upgrade", async |it: Option<Upgrade>| it.is_some().to_string())
         .post("/option/valid", async |it: Option<Valid<Json<Number>>>| it.is_some().to_string());
+    #[cfg(feature = "tls")]
+    let not_refused = not_refused.merge(routes! { "tls": anywire_server::TlsInfo, });
     not_refused
         .merge(routes! {
+            "cookies": Cookies,
             "query": Query<Number>,
             "matrix": Matrix<Number>,
             "header": Header<Tenant>,
@@ -72,10 +74,24 @@ fn router() -> Router {
             "text": String,
             "bytes": Bytes,
         })
+        .state(7_u8)
+        .post("/result/state", async |it: Result<State<u8>, Rejection>| {
+            status(it.map_err(|wrong| wrong.status()))
+        })
+        .post("/result/decoded", async |it: Result<Decoded<Number>, CodecRejection>| {
+            status(it.map_err(|wrong| wrong.status()))
+        })
+        .post("/result/valid", async |it: Result<Valid<Json<Number>>, ValidRejection<Rejection>>| {
+            status(it.map_err(|wrong| wrong.into_response().status))
+        })
         .post("/option/path", async |it: Option<Path<u8>>| it.is_some().to_string())
         .post("/result/path/{number}", async |it: Result<Path<u8>, Rejection>| {
             it.map_or_else(|wrong| wrong.status().as_u16(), |_| 200).to_string()
         })
+}
+
+fn status<T>(taken: Result<T, StatusCode>) -> String {
+    taken.map_or_else(|wrong| wrong.as_u16(), |_| 200).to_string()
 }
 
 fn ask(request: Request) -> String {
@@ -158,6 +174,14 @@ fn what_is_wrong_is_told() {
         ("400", Request::post("/result/matrix;number=x")),
         ("400", Request::post("/result/header").header("x-tenant", "x")),
         ("500", Request::post("/result/extension")),
+        ("200", Request::post("/result/state")),
+        ("200", Request::post("/result/cookies").header("cookie", "a=1")),
+        ("431", Request::post("/result/cookies").header("cookie", "a=1;".repeat(10_000))),
+        ("415", of_type("/result/decoded", "text/plain", b"7")),
+        ("422", of_type("/result/decoded", "application/json", b"{}")),
+        ("200", of_type("/result/valid", "application/json", br#"{"number": 200}"#)),
+        ("422", of_type("/result/valid", "application/json", br#"{"number": 201}"#)),
+        ("415", of_type("/result/valid", "text/plain", b"7")),
         ("403", Request::post("/result/credentials")),
         ("422", of_type("/result/form", "application/x-www-form-urlencoded", b"number=x")),
         ("400", of_type("/result/multipart", "multipart/form-data", b"--x--")),
@@ -170,4 +194,11 @@ fn what_is_wrong_is_told() {
         let path = request.head.path().to_owned();
         assert_eq!(ask(request), expected, "{path}");
     }
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_handshake_is_absent_in_clear_text() {
+    assert_eq!(ask(Request::post("/option/tls")), "false");
+    assert_eq!(ask(Request::post("/result/tls")), "403");
 }
