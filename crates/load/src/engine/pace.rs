@@ -36,7 +36,13 @@ pub(crate) async fn keep(tally: Rc<Tally>, told: Rc<Cell<Pacing>>) {
         match paced.promise(precise()) {
             Next::Change => paced.changed.notified().await,
             Next::At(at) => {
-                while !timer.towards(at, || tally.work()).await {}
+                let wait = async { while !timer.towards(at, || tally.work()).await {} };
+                // The measured part begins anew: its first request is not due when the next one of the warm-up would have been.
+                tokio::select! {
+                    biased;
+                    () = paced.changed.notified() => {}
+                    () = wait => {}
+                }
                 told.set(Pacing { timer: timer.kind(), spun: timer.spun });
             }
         }

@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::h2_server::{self, H2Server};
 use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use crate::support::{eventually, handles, warmed};
-use anywire_load::{Amount, Boundary, Plan, RunPhase, run_observed, start};
+use anywire_load::{Amount, Boundary, Plan, RunPhase, Schedule, run_observed, start};
 use anywire_loops::Loops;
 
 #[test]
@@ -32,6 +33,25 @@ fn the_measured_part_has_its_own_requests_only() {
     assert_eq!(outcome.latency.send.as_ref().unwrap().count, 1_000);
     assert_eq!(totals.statuses, [(200, 1_000)].into());
     assert!(outcome.to_string().contains("answers)"));
+}
+
+/// The gap between two requests is far longer than the warm-up: the next request of the warm-up is due long after the measured part has
+/// begun, and nobody may wait for it.
+#[test]
+fn the_first_request_behind_a_warm_up_leaves_at_its_own_time() {
+    let http1 = TestServer::start("memory:warm-gap", Manner::Answer);
+    let http2 = H2Server::start("memory:warm-gap-h2", h2_server::Manner::Answer);
+    let gap = Duration::from_secs(60);
+    for plan in [http1.plan(1), http2.plan(1)] {
+        let schedule = Some(Schedule::constant(1.0 / gap.as_secs_f64()));
+        let plan = Plan { schedule, warm_up: Duration::from_millis(20), timeout: 2 * gap, ..plan };
+        let protocol = plan.protocol;
+        let outcome = run(&Loops::start(1).unwrap(), plan).unwrap();
+        let measured = &outcome.totals.measured;
+        assert_eq!((measured.sent, measured.answered), (1, 1), "{protocol:?}");
+        let lag = outcome.latency.lag.unwrap();
+        assert!(lag.max < gap.as_secs_f64() * 1e6 / 2.0, "{protocol:?}: {lag:?}");
+    }
 }
 
 #[test]
