@@ -189,6 +189,12 @@ impl RateSearch {
         self.held
     }
 
+    /// Whether the outcome of the attempt that was taken last stands for the search: it was at the highest rate, or no rate has held. The
+    /// first of several runs at a rate says nothing yet, even if it held.
+    pub(crate) fn is_result(&self, attempt: &Attempt) -> bool {
+        self.held.is_none_or(|rate| rate == attempt.rate)
+    }
+
     /// The lowest rate above it that did not hold.
     pub fn lowest_failed(&self) -> Option<f64> {
         self.failed.map(|(rate, _)| rate)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire_loops::Loops;
 
 use super::figures::{SearchFigures, Trial};
-use super::rates::{Attempt, End, RateSearch, Rates, Shown, Stage};
+use super::rates::{Attempt, End, RateSearch, Rates, Stage};
 use crate::engine::run;
 use crate::errors::LoadError;
 use crate::handles::Handles;
@@ -137,7 +137,7 @@ pub fn search_by<E: From<LoadError>>(
             break End::Interrupted;
         };
         rates.take(shown);
-        if shown == Shown::Held || rates.highest().is_none() {
+        if rates.is_result(&attempt) {
             best = Some(outcome);
         }
         // One rate may be so high that nothing is answered in time. A server that is not there answers at no rate.

@@ -166,7 +166,7 @@ pub fn search(
         rates.take(shown);
         // Without a receiver no rate holds.
         let is_nobody_there = outcome.received == 0 && outcome.unreachable > 0;
-        if shown == Shown::Held || rates.highest().is_none() {
+        if rates.is_result(&attempt) {
             best = Some(outcome);
         }
         if is_nobody_there {

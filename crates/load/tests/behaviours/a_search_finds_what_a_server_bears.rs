@@ -72,6 +72,41 @@ fn within_the_precision_and_confirmed() {
     }
 }
 
+/// Of two runs at a rate, the first one holds and the second one does not: neither is the outcome of the search.
+#[test]
+fn the_outcome_is_of_a_rate_that_held_in_all_its_runs() {
+    for confirms in [true, false] {
+        let rates = Rates { repeats: 2, confirms, precision: 0.5, ..Rates::default() };
+        let mut runs = 0;
+        let stop = Stop::new();
+        let run = |attempt: &Attempt| {
+            runs += 1;
+            if attempt.stage == Stage::Confirm {
+                // Nothing behind it is carried out.
+                stop.stop();
+            }
+            // The third and the fourth are at the second rate.
+            let mut outcome = queue(if runs == 4 { attempt.rate / 2.0 } else { 1e6 }, attempt);
+            outcome.rate.interrupted = attempt.stage == Stage::Confirm;
+            Ok::<_, LoadError>(outcome)
+        };
+        let outcome =
+            search_by(&Search { rates, ..Search::default() }, &stop, run, |_| {}).expect("it is possible");
+        let figures = outcome.search.clone().expect("it is there");
+        assert_eq!(
+            (figures.highest_rate, figures.lowest_failed),
+            (Some(1000.0), Some(2000.0)),
+            "{figures:?}"
+        );
+        assert_eq!(outcome.rate.target, figures.highest_rate);
+        assert!(
+            outcome.thresholds.iter().all(|one| one.verdict == Verdict::Held),
+            "{:?}",
+            outcome.thresholds
+        );
+    }
+}
+
 #[test]
 fn a_noisy_server_gives_way_in_the_longer_run() {
     let bears = |attempt: &Attempt| match attempt.stage {
