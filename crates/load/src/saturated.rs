@@ -60,6 +60,8 @@ pub(crate) fn is_behind_connections(open: &OpenResult) -> bool {
     open.is_busy && open.intended.iter().sum::<u64>() > open.sent_in_time
 }
 
+/// What limits a run whose requests waited while each connection was busy.
+pub(crate) const CONNECTIONS: &str = "connections";
 /// Fewer requests than these in time were another load.
 pub(crate) const RATIO_MIN: f64 = 0.99;
 /// A lag above a millisecond is one of this end's, whatever the server does.

@@ -14,7 +14,7 @@ use crate::outcome::{
 use crate::pacer::Pacer;
 use crate::plan::{Amount, Plan, Prepared};
 use crate::requests;
-use crate::saturated::{self, BUSY_MAX, Facts};
+use crate::saturated::{self, BUSY_MAX, CONNECTIONS, Facts};
 
 /// Puts the loops' results together.
 pub(crate) fn outcome(
@@ -218,7 +218,7 @@ fn by_schedule(
             PacingFacts { timer: timer.to_owned(), spin_us: plan.spin.as_secs_f64() * 1e6, spun_us: spun }
         }),
         // The share of its time that a loop used has its spinning in it, which limits nothing.
-        limited_by: full.or(is_behind_connections.then_some("connections")).map(str::to_owned),
+        limited_by: full.or(is_behind_connections.then_some(CONNECTIONS)).map(str::to_owned),
         ..generator
     }
 }

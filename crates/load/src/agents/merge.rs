@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::outcome::{Generator, Latencies, Outcome, PacingFacts, Rate, Step, Totals, WireFigures};
 use crate::plan::{Amount, Plan, portion};
 use crate::requests::{EventFigures, RequestFigures, cookies};
+use crate::saturated::{CONNECTIONS, Facts};
 use crate::text::{counted, grouped, known, whole};
 
 /// One agent of a run on several machines, whatever it loads.
@@ -127,15 +128,26 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part<Outcome>]) -> Result<Option<Outc
     if let Amount::Requests(requests) = plan.amount {
         facts.requests = Some(requests);
     }
+    let rate_ratio = in_time.zip(intended).filter(|(_, all)| *all > 0).map(|(sent, all)| sent / all as f64);
+    let (latency, steps) = (latencies(parts)?, steps(parts)?);
+    let all = outcomes().collect::<Vec<_>>();
+    let lag = merged_summaries(parts, |outcome| outcome.generator.lag.as_ref())?;
+    let whole = Facts {
+        rate_ratio,
+        own_lag: lag.as_ref(),
+        // That of all steps says nothing.
+        latency: latency.intended.as_ref().filter(|_| steps.is_empty()),
+        // Each agent has judged its own loops.
+        busy: &[],
+        is_behind_connections: all.iter().any(|one| one.generator.limited_by.as_deref() == Some(CONNECTIONS)),
+    };
+    let (saturated, reasons) = saturated(all.iter().map(|one| &one.generator), &whole);
     Ok(Some(Outcome {
         plan: facts,
         rate: Rate {
             target: plan.schedule.map(|schedule| schedule.shape.mean()),
             intended,
-            rate_ratio: in_time
-                .zip(intended)
-                .filter(|(_, all)| *all > 0)
-                .map(|(sent, all)| sent / all as f64),
+            rate_ratio,
             achieved: (seconds > 0.0)
                 .then(|| in_time.unwrap_or(answered as f64) / schedule_seconds.unwrap_or(seconds)),
             schedule_seconds,
@@ -143,16 +155,13 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part<Outcome>]) -> Result<Option<Outc
             interrupted: outcomes().any(|outcome| outcome.rate.interrupted),
             given_up: outcomes().any(|outcome| outcome.rate.given_up),
         },
-        latency: latencies(parts)?,
+        latency,
         requests: requests(parts, &first.requests)?,
         events: events(parts)?,
         cookies: cookies(outcomes().filter_map(|outcome| outcome.cookies)),
-        generator: Generator {
-            lag: merged_summaries(parts, |outcome| outcome.generator.lag.as_ref())?,
-            ..generator(&outcomes().collect::<Vec<_>>(), answered)
-        },
-        wire: wire(&outcomes().collect::<Vec<_>>()),
-        steps: steps(parts)?,
+        generator: Generator { saturated, reasons, lag, ..generator(&all, answered) },
+        wire: wire(&all),
+        steps,
         loops,
         balance: (answered > 0).then(|| busiest as f64 / mean),
         agents: parts.iter().map(|part| AgentShare::of(part, plan, parts.len())).collect(),
@@ -297,17 +306,30 @@ fn generator(outcomes: &[&Outcome], answered: u64) -> Generator {
         involuntary_switches: count(|part| part.involuntary_switches),
         syscalls_per_request: per_answer(outcomes, |outcome| outcome.generator.syscalls_per_request),
         syscalls_by_name: by_name.filter(|calls| !calls.is_empty()),
-        // One that was the limit itself leaves no verdict on the whole.
-        saturated: parts().map(|part| part.saturated).try_fold(false, |any, part| Some(any | part?)),
-        reasons: parts().flat_map(|part| part.reasons.iter().cloned()).collect(),
         max_schedule_lag_us: parts().filter_map(|part| part.max_schedule_lag_us).reduce(f64::max),
         pacing: parts()
             .filter_map(|part| part.pacing.clone())
             .reduce(|all, part| PacingFacts { spun_us: all.spun_us + part.spun_us, ..all }),
         limited_by: parts().find_map(|part| part.limited_by.clone()),
-        // A histogram, which is merged as the latencies are.
-        lag: None,
+        // The verdict on the whole, and a histogram that is merged as the latencies are.
+        ..Generator::default()
     }
+}
+
+/// Whether the generators were too slow for the schedule, and why. One that was the limit itself leaves no verdict on the whole. One that
+/// had no request due knows nothing of itself, and says nothing of the others. If no agent had enough requests for a verdict by its lag,
+/// all of them together may have.
+fn saturated<'g>(
+    agents: impl Iterator<Item = &'g Generator> + Clone,
+    whole: &Facts<'_>,
+) -> (Option<bool>, Vec<String>) {
+    let mut reasons: Vec<String> = agents.clone().flat_map(|agent| agent.reasons.iter().cloned()).collect();
+    let any = agents.filter_map(|agent| agent.saturated).reduce(|any, agent| any | agent);
+    if any == Some(false) {
+        reasons.extend(whole.reasons());
+        return (Some(!reasons.is_empty()), reasons);
+    }
+    (any, reasons)
 }
 
 /// What the kernels saw on the wires.
@@ -337,4 +359,54 @@ fn per_answer(outcomes: &[&Outcome], of: impl Fn(&Outcome) -> Option<f64>) -> Op
 /// The sum of what is known; `None` of nothing.
 fn sum(parts: impl Iterator<Item = u64>) -> Option<u64> {
     parts.reduce(u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn summary(values: &[(u64, u64)]) -> LatencySummary {
+        let mut all = Latency::new();
+        values.iter().for_each(|&(us, count)| all.record_many(Duration::from_micros(us), count));
+        all.summary().expect("some were recorded")
+    }
+
+    /// The verdict on agents with these verdicts, whose lags together are these.
+    fn judged(agents: &[Option<bool>], lag: &[(u64, u64)]) -> (Option<bool>, usize) {
+        let agent = |saturated: &Option<bool>| {
+            let reasons = if *saturated == Some(true) { vec!["it was late".to_owned()] } else { Vec::new() };
+            Generator { saturated: *saturated, reasons, ..Generator::default() }
+        };
+        let agents: Vec<_> = agents.iter().map(agent).collect();
+        let lag = summary(lag);
+        let whole = Facts {
+            rate_ratio: Some(1.0),
+            own_lag: Some(&lag),
+            latency: None,
+            busy: &[],
+            is_behind_connections: false,
+        };
+        let (saturated, reasons) = saturated(agents.iter(), &whole);
+        (saturated, reasons.len())
+    }
+
+    #[test]
+    fn one_agent_at_its_limit_is_the_limit_of_the_whole() {
+        let in_time = &[(10, 1000)];
+        assert_eq!(judged(&[Some(true), Some(false)], in_time), (Some(true), 1));
+        assert_eq!(judged(&[Some(true), None], in_time), (Some(true), 1), "nothing was due on the second");
+        assert_eq!(judged(&[None, Some(false)], in_time), (Some(false), 0));
+        // In the closed mode nobody knows.
+        assert_eq!(judged(&[None, None], in_time), (None, 0));
+    }
+
+    #[test]
+    fn the_lag_of_all_agents_together_is_judged() {
+        let agents = &[Some(false), Some(false)];
+        assert_eq!(judged(agents, &[(10, 121), (125_000, 2)]), (Some(true), 1));
+        assert_eq!(judged(agents, &[(10, 122), (125_000, 1)]), (Some(false), 0), "one is no hundredth");
+        assert_eq!(judged(agents, &[(10, 10), (125_000, 2)]), (Some(false), 0), "too few for a verdict");
+    }
 }
