@@ -187,7 +187,8 @@ impl UdpLoad {
 /// A run in which nothing came back has measured nothing. The result has been printed, with the same words.
 fn judge(outcome: &UdpOutcome) -> Result<(), Failure> {
     if outcome.received + outcome.late > 0 {
-        return whole(outcome);
+        whole(outcome)?;
+        return in_time(outcome);
     }
     let loading =
         |found: String| Failure::new(Code::Failed, format_args!("loading {}: {found}", outcome.target));
@@ -211,6 +212,13 @@ fn whole(outcome: &UdpOutcome) -> Result<(), Failure> {
         outcome.target, agent.index, agent.address
     );
     Err(Failure::new(Code::Partial, found).help("see what the agent says; the figures are of the others"))
+}
+
+/// A load whose sender was the limit says nothing of the service.
+fn in_time(outcome: &UdpOutcome) -> Result<(), Failure> {
+    let Some(found) = outcome.saturation() else { return Ok(()) };
+    Err(Failure::new(Code::Saturated, format_args!("loading {}: {found}", outcome.target))
+        .help("use more loops on cores of their own, more machines (--agents), or --offload"))
 }
 
 /// What all agents have told.
@@ -241,5 +249,5 @@ Examples:
   anywire lab udp-load udp:127.0.0.1:9000 --search 0.001 --duration 2s
   anywire lab udp-load udp:10.0.0.9:9000 --rate 500k --agents agents.txt --agents-token token
 
-Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 18 an agent was lost, 23 result not written,
-130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 4 this end was the limit, 18 an agent was lost,
+23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

@@ -104,6 +104,17 @@ fn both_ends_count_alike() {
 }
 
 #[test]
+fn a_sender_that_was_the_limit_has_its_exit_code() {
+    let service = Service::on("udp:127.0.0.1:0", &[]);
+    // No machine sends so many.
+    let load = ["lab", "udp-load", &service.address, "--rate", "50M", "--duration", "200ms", "--json", "-"];
+    let output = anywire(&load);
+    assert_refused(&output, 4, " % of its rate, so the service may stand more");
+    let outcome: Value = serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    assert_eq!(outcome["rate"]["saturated"], true, "{outcome}");
+}
+
+#[test]
 fn a_steering_that_knows_one_number_uses_one_loop() {
     // All datagrams of a load begin with the same letter.
     let service = Service::on("udp:127.0.0.1:0", &["--loops", "2", "--steer", "payload:0:1", "--json", "-"]);

@@ -113,6 +113,7 @@ fn rate(all: &[&UdpOutcome], sent: u64, received: u64) -> UdpRate {
         received: ratio(received as f64, seconds),
         // One that was behind makes it another load.
         kept: all.iter().filter_map(|one| one.rate.kept).reduce(f64::min),
+        saturated: all.iter().filter_map(|one| one.rate.saturated).reduce(|any, one| any | one),
         lag_us_max: all.iter().filter_map(|one| one.rate.lag_us_max).reduce(f64::max),
         seconds,
         interrupted: all.iter().any(|one| one.rate.interrupted),

@@ -104,6 +104,10 @@ pub struct UdpRate {
     /// The share of the rate that this end kept until its end: below 1 it sent less or later than intended, so that the service may stand
     /// more.
     pub kept: Option<f64>,
+    /// Whether this end was the limit: it kept less than 98 % of its rate and was 100 ms late at the end, so that nothing is known of the
+    /// service. `null` if nothing was due, and in results of earlier versions.
+    #[serde(default)]
+    pub saturated: Option<bool>,
     /// How long after its time the latest datagram was sent, in microseconds.
     pub lag_us_max: Option<f64>,
     /// How long it took to send them; the last one has the time until the next, too.
@@ -190,12 +194,10 @@ impl UdpOutcome {
                 self.agents.len()
             ));
         }
-        if let Some(kept) = self.rate.kept.filter(|kept| *kept < RATE_KEPT) {
-            remarks.push(format!(
-                "This end kept {:.0} % of its rate, so the service may stand more: give the load more loops or cores.",
-                kept * 100.0
-            ));
-        }
+        remarks.extend(
+            self.shortfall()
+                .map(|found| format!("The rate was not kept: {found}: give the load more loops or cores.")),
+        );
         if self.unreachable > 0 {
             remarks.push(format!("Nobody receives at {}, as its system says.", self.target));
         }
@@ -215,9 +217,27 @@ impl UdpOutcome {
     pub fn kept_its_rate(&self) -> bool {
         self.rate.kept.is_some_and(|kept| kept >= RATE_KEPT)
     }
+
+    /// What is wrong if this end did not keep its rate.
+    fn shortfall(&self) -> Option<String> {
+        let kept = self.rate.kept.filter(|kept| *kept < RATE_KEPT)?;
+        Some(format!("this end kept {} % of its rate, so the service may stand more", digits(kept * 100.0)))
+    }
+
+    /// What is wrong if this end was the limit ([`UdpRate::saturated`]).
+    pub fn saturation(&self) -> Option<String> {
+        self.shortfall().filter(|_| self.rate.saturated == Some(true))
+    }
+}
+
+/// Whether a sender that kept this share of its rate, and was so late at the end, was the limit itself. In a short run one late wake-up
+/// takes more than its share of the time.
+pub(super) fn is_saturated(kept: f64, late_seconds: f64) -> bool {
+    kept < RATE_KEPT && late_seconds > LATE_SECONDS_MAX
 }
 
 /// The form of a [`UdpOutcome`].
 pub(crate) const SCHEMA: &str = "anywire.udp/1";
 /// Below this share of the rate the sender, and not the service, was measured.
 const RATE_KEPT: f64 = 0.98;
+const LATE_SECONDS_MAX: f64 = 0.1;

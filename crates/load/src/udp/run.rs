@@ -11,6 +11,7 @@ use super::engine::{Live, LoopPart, Tally};
 use super::layers::Counters;
 use super::outcome::{
     SCHEMA, UdpBalance, UdpBuffer, UdpCalls, UdpLatencies, UdpLoopShare, UdpOutcome, UdpPlanFacts, UdpRate,
+    is_saturated,
 };
 use super::plan::{UdpLoadError, UdpPlan};
 use crate::handles::Handles;
@@ -115,6 +116,10 @@ fn outcome(
     let longest = |of: fn(&Tally) -> Duration| tallies.iter().map(of).max().unwrap_or_default().as_secs_f64();
     let (seconds, planned) = (longest(|one| one.sending), longest(|one| one.planned));
     let per_second = |count: u64| ratio(count as f64, seconds);
+    // Fewer than were due, or in more time than they should have taken.
+    let kept = ratio(sent as f64, sum(|one| one.due) as f64)
+        .zip(ratio(planned, seconds))
+        .map(|(kept, in_time)| kept.min(in_time));
     let (receive, messages) = (sum(|one| one.receive_calls), sum(|one| one.messages));
     let came = (received + late + sum(|one| one.duplicated)) as f64;
     let latency = |of: fn(&Tally) -> &Latency| {
@@ -170,10 +175,8 @@ fn outcome(
         rate: UdpRate {
             sent: per_second(sent),
             received: per_second(received),
-            // Fewer than were due, or in more time than they should have taken.
-            kept: ratio(sent as f64, sum(|one| one.due) as f64)
-                .zip(ratio(planned, seconds))
-                .map(|(kept, in_time)| kept.min(in_time)),
+            kept,
+            saturated: kept.map(|kept| is_saturated(kept, seconds - planned)),
             lag_us_max: tallies.iter().filter_map(|one| one.lag_max).max().map(|lag| lag.as_secs_f64() * 1e6),
             seconds,
             interrupted: tallies.iter().any(|one| one.was_stopped),

@@ -89,6 +89,26 @@ fn an_early_end_keeps_the_rate_until_then() {
 }
 
 #[test]
+fn a_sender_that_was_the_limit_says_nothing_of_the_service() {
+    // No machine sends ten million datagrams in a fifth of a second.
+    let (most, duration) = (Schedule::constant(5e7), Duration::from_millis(200));
+    let outcome = load(UdpPlan { schedule: most, duration, ..plan(silent(0, Stop::new())) });
+    assert_eq!((outcome.rate.saturated, outcome.kept_its_rate()), (Some(true), false), "{outcome}");
+    let said = outcome.saturation().expect("it was the limit");
+    assert!(said.contains("so the service may stand more"), "{said}");
+    // One that the run had time for is no limit, however late a slow machine sent the last one.
+    let hour = Schedule::constant(1.0);
+    let outcome = load(UdpPlan {
+        schedule: hour,
+        duration: Duration::from_secs(1),
+        wait: duration,
+        ..plan(silent(0, Stop::new()))
+    });
+    assert_eq!((outcome.sent, outcome.rate.saturated), (1, Some(false)), "{outcome}");
+    assert_eq!(outcome.saturation(), None);
+}
+
+#[test]
 fn what_takes_more_than_twice_the_time_is_lost() {
     let wait = Duration::from_millis(100);
     let outcome = load(UdpPlan { wait, ..plan(delayed(Duration::from_millis(350))) });
@@ -122,6 +142,7 @@ fn figures_of_nothing_are_unknown() {
         "/rate/sent",
         "/rate/received",
         "/rate/kept",
+        "/rate/saturated",
         "/rate/lag_us_max",
         "/calls/datagrams_per_send",
         "/calls/datagrams_per_receive",
