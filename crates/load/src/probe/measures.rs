@@ -201,7 +201,8 @@ pub struct Many {
 pub struct Head {
     /// Its status.
     pub status: u16,
-    /// Whether its head states the length that GET has; `None` if either states none.
+    /// Whether its head states the length that GET has; `None` if either states none, if HEAD has another status, or if GET itself has
+    /// now this length and now that one.
     pub same_length: Option<bool>,
     /// Whether a body came behind it, which breaks the connection.
     pub has_body: bool,
@@ -229,6 +230,9 @@ pub struct Expectation {
     pub status: Option<u16>,
     /// Whether the final answer came before the body was sent.
     pub answered_without_body: bool,
+    /// Whether it came to the body alone, and no `100 Continue` at all: the client has waited in vain.
+    #[serde(default)]
+    pub ignored: bool,
 }
 
 /// A long answer that is read as fast as it comes.
@@ -255,6 +259,9 @@ pub struct SlowReader {
     pub complete: bool,
     /// Why not, in words.
     pub failure: Option<String>,
+    /// Whether the server ended the connection inside the answer.
+    #[serde(default)]
+    pub cut: bool,
     /// The latency of the requests beside it.
     pub others: Option<Spread>,
 }

@@ -104,6 +104,9 @@ impl Pattern {
             Class::ListenOverflow | Class::UnbalancedThreads | Class::Softirq => &[Self::Many],
             Class::CertificateEnds | Class::OldTls | Class::NoResumption => &[Self::Tls],
             Class::SmallWindow => &[Self::Single, Self::Http2],
+            Class::HeadWithBody | Class::HeadDiffers => &[Self::Head],
+            Class::IgnoresExpect => &[Self::Expect],
+            Class::CutsSlowReaders => &[Self::SlowReader],
             Class::Clean => &[],
             _ => &[Self::Single],
         }

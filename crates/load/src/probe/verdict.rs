@@ -58,6 +58,14 @@ classes! {
     OutOfOrder = "out_of_order",
     /// More answers come than were asked for.
     UnaskedAnswers = "unasked_answers",
+    /// A body comes behind the head that answers HEAD.
+    HeadWithBody = "head_with_body",
+    /// HEAD states another length than GET has.
+    HeadDiffers = "head_differs",
+    /// A request whose body waits for `100 Continue` waits in vain.
+    IgnoresExpect = "ignores_expect",
+    /// A long answer is cut because its reader pauses.
+    CutsSlowReaders = "cuts_slow_readers",
     /// A slow request holds up others.
     BlocksItsLoop = "blocks_its_loop",
     /// The server's own time is much shorter than that on the wire.
@@ -74,6 +82,8 @@ classes! {
     Retransmits = "retransmits",
     /// The server takes little at a time.
     SmallWindow = "small_window",
+    /// Requests wait for the server to read.
+    WindowStalls = "window_stalls",
     /// The server's clock is wrong.
     Clock = "clock",
     /// The certificate ends soon, or has ended.

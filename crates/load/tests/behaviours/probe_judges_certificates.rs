@@ -11,6 +11,8 @@ use anywire_wire::tls::{ClientTls, ClientTlsOptions, Identity, Roots, ServerTls,
 use anywire_wire::{Connection, ListenOptions, Listener, ListenerHandle};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
+use crate::support::faulty::answers;
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A server whose certificate holds for ninety days, of which so many are left.
@@ -104,9 +106,7 @@ fn balanced(ports: Vec<u16>) -> u16 {
 async fn serve(mut connection: Connection) {
     let mut part = [0; 16 << 10];
     while let Ok(count @ 1..) = connection.read(&mut part).await {
-        let requests = part[..count].windows(4).filter(|four| four == b"\r\n\r\n").count();
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".repeat(requests);
-        if connection.write_all(&answer).await.is_err() {
+        if connection.write_all(&answers(&part[..count], "hi")).await.is_err() {
             return;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire_http::Headers;
 use anywire_load::probe::{Class, Outcome, Plan, Severity, run};
 use anywire_loops::Loops;
 
@@ -110,6 +111,51 @@ fn two_answers_to_each_request() {
     let outcome = assert_verdicts(of(Fault::AnswersTwice), &[Class::UnaskedAnswers]);
     assert_eq!(outcome.repeated, ["single"]);
     assert_eq!(outcome.connection.expect("there are answers").unasked, Some(true));
+}
+
+#[test]
+fn a_body_behind_the_answer_to_head() {
+    let outcome = assert_verdicts(of(Fault::SendsBodyToHead), &[Class::HeadWithBody]);
+    assert_eq!(outcome.repeated, ["head"]);
+    let head = outcome.head.expect("it was tried");
+    assert_eq!((head.status, head.same_length, head.has_body), (200, Some(true), true));
+}
+
+#[test]
+fn another_length_for_head() {
+    let outcome = assert_verdicts(of(Fault::MiscountsHead), &[Class::HeadDiffers]);
+    assert_eq!(outcome.head.expect("it was tried").same_length, Some(false));
+}
+
+#[test]
+fn a_body_that_waits_in_vain() {
+    let outcome = assert_verdicts(of(Fault::IgnoresExpect), &[Class::IgnoresExpect]);
+    assert_eq!(outcome.repeated, ["expect"]);
+    let expect = outcome.expect.expect("it was tried");
+    assert_eq!((expect.continue_after, expect.status, expect.ignored), (None, Some(200), true));
+}
+
+#[test]
+fn a_reader_that_pauses_is_cut() {
+    let pattern_time = Duration::from_millis(500);
+    let plan = Plan { requests: 8, connections: 1, pattern_time, ..of(Fault::CutsSlowReaders) };
+    let outcome = assert_verdicts(plan, &[Class::CutsSlowReaders]);
+    assert_eq!(outcome.repeated, ["slow_reader"]);
+    let seen = outcome.slow_reader.expect("it was tried");
+    assert!(!seen.complete && seen.cut && seen.failure.is_some(), "{seen:?}");
+}
+
+#[test]
+fn requests_that_nobody_reads() {
+    let mut headers = Headers::new();
+    for name in ["x-long", "x-longer"] {
+        headers.insert(name, &"a".repeat(48 << 10)).expect("a field");
+    }
+    let pattern_time = Duration::from_secs(1);
+    let plan =
+        Plan { headers, requests: 8, pipeline: 2, connections: 1, pattern_time, ..of(Fault::ReadsSlowly) };
+    let outcome = assert_verdicts(plan, &[Class::WindowStalls]);
+    assert_eq!(outcome.repeated, ["single"]);
 }
 
 #[test]

@@ -88,11 +88,12 @@ fn byte_by_byte() -> u16 {
 }
 
 fn answer_byte_by_byte(mut stream: TcpStream) {
-    let (mut byte, mut last) = ([0], [0; 4]);
+    let (mut byte, mut head) = ([0], Vec::new());
     while let Ok(1) = stream.read(&mut byte) {
-        last.rotate_left(1);
-        last[3] = byte[0];
-        if &last == b"\r\n\r\n" && stream.write_all(ANSWER).is_err() {
+        head.push(byte[0]);
+        if head.ends_with(b"\r\n\r\n")
+            && stream.write_all(&faulty::answers(&std::mem::take(&mut head), BODY)).is_err()
+        {
             return;
         }
     }
@@ -131,9 +132,8 @@ fn one_loop(handler: Handler) -> u16 {
                 tokio::spawn(async move {
                     let mut part = [0; 16 << 10];
                     while let Ok(count @ 1..) = stream.read(&mut part).await {
-                        let requests = part[..count].windows(4).filter(|four| four == b"\r\n\r\n").count();
                         handler.run().await;
-                        if stream.write_all(&ANSWER.repeat(requests)).await.is_err() {
+                        if stream.write_all(&faulty::answers(&part[..count], BODY)).await.is_err() {
                             return;
                         }
                     }
@@ -162,9 +162,7 @@ fn one_hot_thread() -> u16 {
                     tokio::spawn(async move {
                         let mut part = [0; 16 << 10];
                         while let Ok(count @ 1..) = stream.read(&mut part).await {
-                            let requests =
-                                part[..count].windows(4).filter(|four| four == b"\r\n\r\n").count();
-                            if stream.write_all(&ANSWER.repeat(requests)).await.is_err() {
+                            if stream.write_all(&faulty::answers(&part[..count], BODY)).await.is_err() {
                                 return;
                             }
                         }
@@ -278,4 +276,4 @@ const KIND: &str = "ANYWIRE_PROBED_SERVER";
 /// How long a handler of [`one_loop`] takes.
 const TAKES: Duration = Duration::from_millis(8);
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHello, World!";
+const BODY: &str = "Hello, World!";

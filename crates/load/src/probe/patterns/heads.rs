@@ -20,16 +20,22 @@ pub(crate) async fn head(target: &Target) -> Result<Head, Fault> {
     }
     let question = target.question(&Method::HEAD, target.path(), &[]);
     let answer = line.exchange(&question, target.patience()).await?;
+    let mut has_body = line.has_unread();
+    if has_body || !answer.keep_alive {
+        line = target.open().await?;
+    }
+    let mut next = line.exchange(&target.get(), target.patience()).await;
+    if !has_body && matches!(&next, Err(fault) if fault.kind == FaultKind::Parse) {
+        has_body = true;
+        next = target.open().await?.exchange(&target.get(), target.patience()).await;
+    }
+    // A page that is made anew each time has a length of its own each time.
+    let is_steady =
+        plain.status == answer.status && next.is_ok_and(|next| next.body_bytes == plain.body_bytes);
     let lengths = answer.headers.stated_length().zip(plain.headers.stated_length());
-    let has_body = if line.has_unread() || !answer.keep_alive {
-        line.has_unread()
-    } else {
-        let next = line.exchange(&target.get(), target.patience()).await;
-        matches!(next, Err(fault) if fault.kind == FaultKind::Parse)
-    };
     Ok(Head {
         status: answer.status.as_u16(),
-        same_length: lengths.map(|(one, other)| one == other),
+        same_length: lengths.filter(|_| is_steady).map(|(one, other)| one == other),
         has_body,
     })
 }
@@ -75,11 +81,13 @@ pub(crate) async fn expect(target: &Target) -> Result<Expectation, Fault> {
         // It was answered by a close.
         Err(_) => None,
     };
-    let has_continued = answer.as_ref().is_some_and(|answer| answer.interim > 0) && said && body_needed;
+    let interim = answer.as_ref().map(|answer| answer.interim);
+    let has_continued = interim.is_some_and(|count| count > 0) && said && body_needed;
     Ok(Expectation {
         continue_after: has_continued.then(|| micros(read.saturating_duration_since(sent_at))),
         status: answer.map(|answer| answer.status.as_u16()),
         answered_without_body: !body_needed,
+        ignored: body_needed && interim == Some(0),
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anywire_loops::clock::precise;
 
-use super::super::link::Fault;
+use super::super::link::{Fault, FaultKind};
 use super::super::measures::{Large, SlowReader};
 use super::super::spread::{Spread, median, micros};
 use super::super::target::Target;
@@ -65,6 +65,7 @@ pub(crate) async fn slow_reader(target: &Target) -> Result<SlowReader, Fault> {
     Ok(SlowReader {
         pause: micros(pause),
         complete: rest.is_ok(),
+        cut: matches!(&rest, Err(fault) if fault.kind == FaultKind::Cut),
         failure: rest.err().map(|fault| fault.message.to_string()),
         others: Spread::of(others),
     })

@@ -280,4 +280,4 @@ const LOST_MIN: u64 = 3;
 /// From one in a hundred on, losses show in the latency.
 const LOST_SHARE: f64 = 0.01;
 /// Smaller than the smallest window that Linux, BSD, macOS or Windows begins with.
-const WINDOW_MIN: u32 = 8192;
+pub(super) const WINDOW_MIN: u32 = 8192;

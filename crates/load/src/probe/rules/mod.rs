@@ -5,6 +5,7 @@
 
 mod connection;
 mod machine;
+mod requests;
 mod trust;
 mod writes;
 
@@ -44,8 +45,10 @@ struct Rule {
 
 /// All verdicts on these figures, the worst first. None if no rule has anything to say.
 pub(super) fn judge(outcome: &Outcome) -> Vec<Verdict> {
-    let rules = [writes::RULES, connection::RULES, machine::RULES, trust::RULES].into_iter().flatten();
+    let rules = [writes::RULES, connection::RULES, requests::RULES, machine::RULES, trust::RULES];
     let mut verdicts: Vec<Verdict> = rules
+        .into_iter()
+        .flatten()
         .filter_map(|rule| {
             let Found { severity, evidence } = (rule.judge)(outcome)?;
             let (why, change) = (rule.why.to_owned(), rule.change.to_owned());

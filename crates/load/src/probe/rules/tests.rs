@@ -84,6 +84,20 @@ fn sound() -> Outcome {
             latency: Some(spread(500.0)),
             time: 60_000.0,
         }),
+        head: Some(Head { status: 200, same_length: Some(true), has_body: false }),
+        expect: Some(Expectation {
+            continue_after: Some(80.0),
+            status: Some(200),
+            answered_without_body: false,
+            ignored: false,
+        }),
+        slow_reader: Some(SlowReader {
+            pause: 500_000.0,
+            complete: true,
+            failure: None,
+            cut: false,
+            others: Some(spread(60.0)),
+        }),
         slow_path: Some(SlowPath {
             path: "/slow".to_owned(),
             slow: 300_000.0,
@@ -239,6 +253,62 @@ fn more_than_was_asked_for() {
         |unasked| found(|outcome| outcome.connection.as_mut().expect("there is one").unasked = unasked);
     assert_eq!(more(Some(true)), [Class::UnaskedAnswers]);
     assert_eq!(more(None), [], "the connection had ended");
+}
+
+#[test]
+fn heads_that_are_not_those_of_get() {
+    let head = |same_length, has_body| {
+        found(|outcome| outcome.head = Some(Head { status: 200, same_length, has_body }))
+    };
+    assert_eq!(head(Some(true), true), [Class::HeadWithBody]);
+    let more_behind_all = found(|outcome| {
+        outcome.connection.as_mut().expect("there is one").unasked = Some(true);
+        outcome.head.as_mut().expect("there is one").has_body = true;
+    });
+    assert_eq!(more_behind_all, [Class::UnaskedAnswers]);
+    assert_eq!(head(Some(false), false), [Class::HeadDiffers]);
+    assert_eq!(head(None, false), [], "one of them states no length, or it changes");
+}
+
+#[test]
+fn bodies_that_wait_in_vain() {
+    let expect = |continue_after, answered_without_body, ignored, p99| {
+        found(|outcome| {
+            let status = Some(200);
+            outcome.expect = Some(Expectation { continue_after, status, answered_without_body, ignored });
+            outcome.latency.as_mut().expect("there is one").spread.p99 = p99;
+        })
+    };
+    assert_eq!(expect(None, false, true, 50.0), [Class::IgnoresExpect]);
+    assert_eq!(expect(None, false, true, 2e6), [], "it may have been about to answer without the body");
+    assert_eq!(expect(None, true, false, 50.0), []);
+    assert_eq!(expect(None, false, false, 50.0), [], "100 Continue came late");
+}
+
+#[test]
+fn readers_that_pause() {
+    let cut = |cut| {
+        found(|outcome| {
+            let seen = outcome.slow_reader.as_mut().expect("there is one");
+            (seen.complete, seen.failure, seen.cut) = (false, Some("it was cut".to_owned()), cut);
+        })
+    };
+    assert_eq!(cut(true), [Class::CutsSlowReaders]);
+    assert_eq!(cut(false), [], "it did not come in time");
+}
+
+#[test]
+fn requests_that_nobody_reads() {
+    let stalled = |busy, limited, window| {
+        found(|outcome| {
+            let tcp = outcome.tcp.as_mut().expect("there is one");
+            (tcp.busy, tcp.rwnd_limited, tcp.peer_window_bytes) = (Some(busy), Some(limited), Some(window));
+        })
+    };
+    assert_eq!(stalled(400_000.0, 300_000.0, 30_000), [Class::WindowStalls]);
+    assert_eq!(stalled(400_000.0, 90_000.0, 30_000), [], "less than a quarter");
+    assert_eq!(stalled(20_000.0, 10_000.0, 30_000), [], "too little to tell");
+    assert_eq!(stalled(400_000.0, 300_000.0, 2304), [Class::SmallWindow]);
 }
 
 #[test]

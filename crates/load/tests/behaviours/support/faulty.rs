@@ -37,6 +37,16 @@ pub(crate) enum Fault {
     IsAheadByAnHour,
     /// `Server-Timing` says 2 ms, and an answer takes 40.
     SaysLessThanItTakes,
+    /// HEAD is answered as GET is, body and all.
+    SendsBodyToHead,
+    /// The answer to HEAD states one byte more than GET has.
+    MiscountsHead,
+    /// The body is waited for, and nobody says so.
+    IgnoresExpect,
+    /// The answer is long, and cut if the client takes nothing for a fifth of a second.
+    CutsSlowReaders,
+    /// What has come is read 4 KiB at a time, with a pause before each read.
+    ReadsSlowly,
     /// The listening socket has a small receive buffer.
     TakesLittle,
     /// The accept queue is short, and emptied slowly.
@@ -78,6 +88,13 @@ fn listen(fault: Fault) -> TcpListener {
         socket.set_recv_buffer_size(2048).expect("a buffer may be small");
     }
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    if fault == Fault::ReadsSlowly {
+        socket.set_recv_buffer_size(32 << 10).expect("a buffer may be small");
+    }
+    if fault == Fault::CutsSlowReaders {
+        // So that the pause of a reader is noticed within a short answer.
+        socket.set_send_buffer_size(64 << 10).expect("a buffer may be small");
+    }
     socket.bind(&any.into()).expect("a free port");
     socket.listen(if fault == Fault::AcceptsSlowly { 1 } else { 1024 }).expect("it may listen");
     socket.into()
@@ -105,6 +122,18 @@ fn requests_in(received: &mut Vec<u8>) -> Vec<Asked> {
     requests
 }
 
+/// The answers to all requests whose heads are whole in these bytes, as a server without a fault has them: none with a body to HEAD.
+pub(crate) fn answers(mut received: &[u8], body: &str) -> Vec<u8> {
+    let mut answers = Vec::new();
+    while let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") {
+        let body_sent = if received.starts_with(b"HEAD ") { "" } else { body };
+        answers
+            .extend(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body_sent}", body.len()).bytes());
+        received = &received[end + 4..];
+    }
+    answers
+}
+
 struct Connection {
     stream: TcpStream,
     fault: Fault,
@@ -115,13 +144,17 @@ impl Connection {
     fn new(stream: TcpStream, fault: Fault) -> Self {
         let waits = matches!(fault, Fault::SplitsAndDelays | Fault::SplitsHeadAndDelays);
         stream.set_nodelay(!waits).expect("a socket");
+        if fault == Fault::CutsSlowReaders {
+            // A write that has sent something is no failure: the one behind it is.
+            stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a socket");
+        }
         Self { stream, fault, answers: 0 }
     }
 
     /// Until the peer leaves, or the fault says so.
     fn serve(mut self) {
         let (mut received, mut part) = (Vec::new(), [0; 16 << 10]);
-        while let Ok(count @ 1..) = self.stream.read(&mut part) {
+        while let Ok(count @ 1..) = self.read(&mut part) {
             received.extend_from_slice(&part[..count]);
             let mut requests = requests_in(&mut received);
             if self.fault == Fault::AnswersBackwards {
@@ -129,7 +162,9 @@ impl Connection {
             }
             for asked in &requests {
                 if asked.expects {
-                    if self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
+                    if self.fault != Fault::IgnoresExpect
+                        && self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err()
+                    {
                         return;
                     }
                     while received.is_empty() {
@@ -143,6 +178,14 @@ impl Connection {
                 }
             }
         }
+    }
+
+    fn read(&mut self, part: &mut [u8]) -> std::io::Result<usize> {
+        if self.fault != Fault::ReadsSlowly {
+            return self.stream.read(part);
+        }
+        thread::sleep(Duration::from_millis(2));
+        self.stream.read(&mut part[..4 << 10])
     }
 
     /// Whether the fault ends the connection here.
@@ -168,8 +211,15 @@ impl Connection {
         let is_other = asked.path.contains("anywire-probe");
         let (status, body) =
             if is_other { ("404 Not Found", "no such path") } else { ("200 OK", "Hello, World!") };
-        let body = if asked.is_head { "" } else { body };
-        let length = if is_other { 12 } else { 13 };
+        let long;
+        let body = if self.fault == Fault::CutsSlowReaders {
+            long = body.repeat(LONG / body.len());
+            &*long
+        } else {
+            body
+        };
+        let length = body.len() + usize::from(asked.is_head && self.fault == Fault::MiscountsHead);
+        let body = if asked.is_head && self.fault != Fault::SendsBodyToHead { "" } else { body };
         let fields = self.fields();
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{fields}\r\n");
         let stream = &mut self.stream;
@@ -258,6 +308,8 @@ fn serve_all_in_turn(listener: &TcpListener) {
     }
 }
 
+/// A long answer: more than the buffers of both ends hold before it is read.
+const LONG: usize = 1 << 20;
 /// How long the slow path takes.
 const SLOW: Duration = Duration::from_secs(1);
 
