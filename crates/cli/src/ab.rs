@@ -129,7 +129,8 @@ impl Ab {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let options = self.options()?;
         self.results.check()?;
-        let handles = Handles { tls: self.trust.client_tls()?, stop: options.stop.clone() };
+        let handles =
+            Handles { tls: self.trust.client_tls()?, stop: options.stop.clone(), ..Handles::default() };
         let signals = Signals::stop(options.stop.clone())?;
         let loops = self.loops.start()?;
         let sides = self.sides(&options, &handles, &loops)?;

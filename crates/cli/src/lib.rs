@@ -22,6 +22,7 @@ mod exports;
 mod failure;
 mod files;
 mod heads;
+mod hosts;
 #[cfg(feature = "ipc")]
 mod ipc;
 mod lab;

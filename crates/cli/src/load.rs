@@ -19,6 +19,7 @@ use crate::explain;
 use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
+use crate::hosts::KnownHosts;
 use crate::limit::{self, Limit};
 use crate::loops::LoadLoops;
 use crate::output;
@@ -73,6 +74,8 @@ pub(crate) struct Load {
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     via: Option<Address>,
     #[command(flatten)]
+    known: KnownHosts,
+    #[command(flatten)]
     loops: LoadLoops,
     /// Load before the measured part, which is in no figure [default: 1s, and none with --requests]
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
@@ -115,7 +118,7 @@ pub(crate) struct Load {
 impl Load {
     /// Runs it, and prints the result.
     pub(crate) fn run(self, is_verbose: bool) -> Result<(), Failure> {
-        let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
+        let handles = Handles { tls: self.trust.client_tls()?, hosts: self.known.hosts(), stop: Stop::new() };
         let role = self.agents.role()?;
         if self.rounds > 1 && !matches!(role, Role::Alone) {
             return Err(Failure::new(Code::Usage, "loading in rounds: agents load once")

@@ -116,14 +116,14 @@ impl Pace {
     }
 }
 
-/// A rate: a number, with `k` or `M` for thousands and millions.
+/// A rate: a number, with `k` or `M` for thousands and millions, and perhaps `/s`.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let (digits, factor) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
-        _ => (text, 1.0),
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let (digits, factor) = match number.as_bytes().last() {
+        Some(b'k' | b'K') => (&number[..number.len() - 1], 1e3),
+        Some(b'm' | b'M') => (&number[..number.len() - 1], 1e6),
+        _ => (number, 1.0),
     };
-    let digits = digits.trim_end_matches("/s");
     let number = digits
         .parse::<f64>()
         .map_err(|_| format!("{text:?} is no rate; write how many a second, such as 500 or 10k"))?;
@@ -156,12 +156,21 @@ mod tests {
 
     #[test]
     fn rates_have_thousands_and_millions() {
-        for (text, wanted) in [("500", 500.0), ("10k", 1e4), ("2.5K", 2500.0), ("1M", 1e6), ("0.5", 0.5)] {
+        for (text, wanted) in [
+            ("500", 500.0),
+            ("10k", 1e4),
+            ("2.5K", 2500.0),
+            ("1M", 1e6),
+            ("0.5", 0.5),
+            ("500/s", 500.0),
+            ("10k/s", 1e4),
+        ] {
             assert_eq!(rate(text), Ok(wanted), "{text}");
         }
-        for wrong in
-            ["", "k", "NaN", "nan", "inf", "-inf", "0", "-1", "-0", "1e300", "1e-9", "ten", "10kk", "1000M"]
-        {
+        for wrong in [
+            "", "k", "/s", "k/s", "10/sk", "10/s/s", "NaN", "nan", "inf", "-inf", "0", "-1", "-0", "1e300",
+            "1e-9", "ten", "10kk", "1000M",
+        ] {
             let said = rate(wrong).unwrap_err();
             assert!(said.contains("is no rate") && said.contains("a second"), "{wrong}: {said}");
         }

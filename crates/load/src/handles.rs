@@ -1,6 +1,7 @@
 //! What a run needs beside its plan, and what cannot be written down as data.
 
 use anywire_wire::DialOptions;
+use anywire_wire::names::{Hosts, Names};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ClientTls;
 
@@ -22,6 +23,8 @@ pub struct Handles {
     /// How TLS is spoken (`None`: as the platform has it).
     #[cfg(feature = "tls")]
     pub tls: Option<ClientTls>,
+    /// Addresses and places that stand for those of the URL (none): only the dial changes. Agents have their own.
+    pub hosts: Hosts,
     /// The handle that ends the run early; keep a clone of it.
     pub stop: Stop,
 }
@@ -32,6 +35,7 @@ impl Handles {
         DialOptions {
             #[cfg(feature = "tls")]
             tls: self.tls.clone(),
+            names: Names::default().with_hosts(self.hosts.clone()),
             ..DialOptions::default()
         }
     }

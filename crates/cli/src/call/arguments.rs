@@ -63,7 +63,7 @@ impl Call {
     ) -> Result<ClientBuilder, Failure> {
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
-        let mut client = client.hosts(self.connection.hosts()).proxies(proxies.clone());
+        let mut client = client.hosts(self.connection.known.hosts()).proxies(proxies.clone());
         if let Some(tls) = self.trust.client_tls()? {
             client = client.tls(tls);
         }

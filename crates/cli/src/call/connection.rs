@@ -8,11 +8,11 @@ use anywire::client::{ClientBuilder, Redirects, Retries};
 use anywire::http::StatusCode;
 use anywire::load::text;
 use anywire::wire::Address;
-use anywire::wire::names::Hosts;
 use clap::Args;
 
 use super::rules;
 use crate::failure::{Code, Failure};
+use crate::hosts::KnownHosts;
 use crate::values;
 use crate::versions::Versions;
 
@@ -38,12 +38,8 @@ pub(super) struct ConnectionOptions {
     /// Hosts that are reached without a proxy, with commas between them; '*' is all
     #[arg(long, value_name = "HOSTS", hide_short_help = true)]
     noproxy: Option<String>,
-    /// An address for a host, HOST:PORT:ADDRESS, instead of its name's
-    #[arg(long, value_name = "PLACE", value_parser = resolve, hide_short_help = true)]
-    resolve: Vec<String>,
-    /// Connect to another place instead, HOST1:PORT1:HOST2:PORT2; what is empty is any, or the same
-    #[arg(long, value_name = "PLACES", value_parser = connect_to, hide_short_help = true)]
-    connect_to: Vec<String>,
+    #[command(flatten)]
+    pub(super) known: KnownHosts,
     /// Send calls elsewhere, or change them, by the traffic rules of this file (TOML)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     rules: Option<PathBuf>,
@@ -83,16 +79,6 @@ impl ConnectionOptions {
         }
     }
 
-    /// Places that are known without asking.
-    pub(super) fn hosts(&self) -> Hosts {
-        let mut hosts = Hosts::default();
-        // All of them were read before.
-        let resolved = self.resolve.iter().try_for_each(|text| hosts.add_resolve(text));
-        let moved = self.connect_to.iter().try_for_each(|text| hosts.add_connect_to(text));
-        debug_assert!(resolved.is_ok() && moved.is_ok(), "they were checked as arguments");
-        hosts
-    }
-
     /// Which redirects are followed.
     pub(super) fn redirects(&self) -> Redirects {
         Redirects { hops: if self.location { self.max_redirs } else { 0 }, ..Redirects::default() }
@@ -116,14 +102,6 @@ impl ConnectionOptions {
     pub(super) fn may_repeat(&self) -> bool {
         self.location || self.retry > 0
     }
-}
-
-fn resolve(text: &str) -> Result<String, String> {
-    Hosts::default().add_resolve(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
-}
-
-fn connect_to(text: &str) -> Result<String, String> {
-    Hosts::default().add_connect_to(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 const TRANSIENT: [u16; 6] = [408, 429, 500, 502, 503, 504];

@@ -59,6 +59,32 @@ fn a_server_that_dies_before_all_requests_are_sent() {
 }
 
 #[test]
+fn a_host_that_nobody_knows_is_named() {
+    let output = load("http://no-such-host.invalid/", &["-n", "10", "--connect-timeout", "100ms"]);
+    assert_refused(&output, 1, "no-such-host.invalid");
+}
+
+/// Only the dial changes: the server reads the host of the URL.
+#[test]
+fn other_places_stand_for_those_of_the_url() {
+    let served = Served::demo();
+    let url = served.url("/");
+    let port = url.trim_end_matches('/').rsplit(':').next().expect("it has a port");
+    let (resolved, moved) = (format!("no-such-host.invalid:{port}:127.0.0.1"), format!("::127.0.0.1:{port}"));
+    for (url, option, value) in [
+        (format!("http://no-such-host.invalid:{port}/"), "--resolve", &resolved),
+        ("http://no-such-host.invalid/".to_owned(), "--connect-to", &moved),
+    ] {
+        let output = load(&url, &["-n", "20", option, value]);
+        assert!(output.status.success(), "{option}: {}", stderr(&output));
+        assert!(stdout(&output).contains("20 answered"), "{option}: {}", stdout(&output));
+    }
+    let refused = load("http://h/", &["--resolve", "h"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("HOST:PORT:ADDRESS"), "{}", stderr(&refused));
+}
+
+#[test]
 fn http2_has_streams_and_its_own_column() {
     let served = Served::demo();
     let url = served.url("/");

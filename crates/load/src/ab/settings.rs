@@ -58,6 +58,7 @@ impl Side {
             #[cfg(feature = "tls")]
             tls: self.tls.clone(),
             stop: stop.clone(),
+            ..Handles::default()
         }
     }
 }

@@ -59,6 +59,7 @@ impl RunningServer {
             #[cfg(feature = "tls")]
             tls: self.tls.clone(),
             stop: stop.clone(),
+            ..Handles::default()
         }
     }
 }
