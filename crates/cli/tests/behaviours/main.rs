@@ -78,6 +78,7 @@ mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
 mod the_guide_on_comparing_runs_works;
 mod the_lab_has_what_is_below_services;
+mod the_screen_changes_no_figure;
 mod the_screen_gives_the_terminal_back;
 mod the_stack_meets_the_kernel;
 mod thresholds_decide_the_exit_code;
