@@ -82,3 +82,26 @@ fn a_full_disk_costs_only_what_it_holds() {
         std::fs::remove_file(&json).expect("it is there");
     }
 }
+
+#[test]
+fn a_full_disk_is_said_by_each_command_that_writes_a_result() {
+    let (served, folder) = (Served::demo(), tempfile::tempdir().expect("a folder"));
+    let (url, stored) = (served.url("/"), folder.path().join("stored.json"));
+    let stored = text(&stored);
+    let load = ["load", &url, "-n", "20", "-c", "1"];
+    assert!(anywire(&[&load[..], &["--json", stored]].concat()).status.success());
+    // So short that nothing is to be read from the figures: each writes them all the same.
+    let short = ["--rounds", "5", "-d", "20ms", "--turn", "10ms", "--warm-up", "0", "-c", "2"];
+    let commands: [Vec<&str>; 5] = [
+        load.to_vec(),
+        [&["ab", &url, &url], &short[..]].concat(),
+        vec!["diff", stored, stored],
+        vec!["compare", "--quick", "--rounds", "1", "--duration", "50ms", "-c", "2", "--wires", "tcp"],
+        vec!["probe", &url, "-n", "8", "-c", "1", "--pipeline", "2"],
+    ];
+    for command in commands {
+        let output = anywire(&[&command[..], &["--json", "/dev/full"]].concat());
+        assert_refused(&output, 23, "writing /dev/full failed");
+        assert!(!stdout(&output).is_empty(), "{command:?}: the result itself was printed");
+    }
+}

@@ -44,6 +44,28 @@ impl Drop for Agent {
     }
 }
 
+/// The command takes all arguments of the manifest, and the Job has as many pods as it loads from. An index that is beyond them is
+/// refused as the last thing of all.
+#[test]
+fn the_manifest_of_the_guide_has_arguments_of_the_command() {
+    let manifest = include_str!("../../../../docs/guide/many-machines/job.yaml");
+    let value = |key: &str| {
+        let line = manifest.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("no {key} in the manifest"))
+    };
+    let (pods, url) = (value("completions"), value("command").split('"').nth(1).expect("a URL"));
+    assert_eq!(pods, value("parallelism"), "all have to run at one time");
+    let arguments: Vec<String> = manifest
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- --"))
+        .map(|argument| format!("--{}", argument.replace("$(JOB_COMPLETION_INDEX)", pods)))
+        .collect();
+    assert!(arguments.len() >= 6, "{arguments:?}");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = anywire(&[&["load", url], &arguments[..]].concat());
+    assert_refused(&output, 2, &format!("--index {pods} --of {pods}: "));
+}
+
 /// Datagrams over the same agents, whichever command has started them.
 #[cfg(feature = "udp")]
 #[test]
