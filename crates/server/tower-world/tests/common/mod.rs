@@ -50,13 +50,7 @@ impl Caller {
         self.client.request(request).await.expect("a response")
     }
 
-    pub fn request(
-        &self,
-        method: &str,
-        path: &str,
-        fields: &[(&str, &str)],
-        body: &str,
-    ) -> Request<Body> {
+    pub fn request(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Request<Body> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         request.body(Body::from(body.to_owned())).expect("a request")
