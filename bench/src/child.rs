@@ -154,6 +154,18 @@ pub fn wait_for_end_of_input() {
     while matches!(io::stdin().lock().read(&mut sink), Ok(1..)) {}
 }
 
+/// This program again, under valgrind's callgrind, which says at its end how many instructions it collected.
+///
+/// # Errors
+/// The program does not know its own path.
+pub fn under_callgrind(verb: &str, core: usize) -> Result<Command> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    let ourselves = ourselves(verb, core)?;
+    command.arg(ourselves.get_program()).args(ourselves.get_args());
+    Ok(command)
+}
+
 fn ourselves(verb: &str, core: usize) -> Result<Command> {
     let program = std::env::current_exe().context("this program does not know its own path")?;
     let mut command = Command::new(program);

@@ -273,7 +273,7 @@ fn bars(options: &Options, scenarios: &[ScenarioResult], idle: Option<&IdleResul
     ));
     bars.push(Bar::judge(
         "idle: bytes of user memory a connection".to_owned(),
-        Bound::AtMost(1024.0),
+        Bound::AtMost(934.0),
         bytes(OURS),
     ));
     bars

@@ -1,5 +1,5 @@
 //! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `pipelined`, `tls`, `swarm`, `udp`, `ipc`, `pools`, `load`,
-//! `stack-throughput`, `stack-bulk`, `stack-http`, `stack-floods`.
+//! `instructions`, `stack-throughput`, `stack-bulk`, `stack-http`, `stack-floods`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -16,6 +16,7 @@ mod generators;
 mod http_client;
 mod http_server;
 mod idle;
+mod instructions;
 mod ipc;
 mod load;
 mod measure;
@@ -73,6 +74,8 @@ enum Command {
     Ipc(ipc::Options),
     /// CPU per request of load generators, and their memory with many connections.
     Load(load::Options),
+    /// Instructions of a request in the server and in the client, by callgrind.
+    Instructions(instructions::Options),
     /// Functions on a pool of threads: what handing over costs, and what queue deadlines save under overload.
     Pools(pools::Options),
     /// What gets through a line that delays and loses: the engine beside Linux.
@@ -111,6 +114,14 @@ enum Command {
     /// Make bursts as this candidate and print their cost (the program starts itself so).
     #[command(hide = true)]
     Burst {
+        #[command(flatten)]
+        child: ChildOptions,
+        /// What to do, as JSON.
+        plan: String,
+    },
+    /// Make a number of calls as anywire's client and end (the program starts itself so).
+    #[command(hide = true)]
+    Count {
         #[command(flatten)]
         child: ChildOptions,
         /// What to do, as JSON.
@@ -193,6 +204,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Ipc(options) => ipc::run(options),
         Command::Pools(options) => pools::run(options),
         Command::Load(options) => load::run(options),
+        Command::Instructions(options) => instructions::run(options),
         Command::StackThroughput(options) => stack::run(&stack::Bench::Throughput(options)),
         Command::StackBulk(options) => stack::run(&stack::Bench::Bulk(options)),
         Command::StackHttp(options) => stack::run(&stack::Bench::Http(options)),
@@ -212,6 +224,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Burst { child, plan } => {
             everywhere()?;
             clients::burst(&child.name, plan)
+        }
+        Command::Count { child, plan } => {
+            child.pin()?;
+            clients::count(plan)
         }
         Command::Tick { rate, seconds } => load::tick(*rate, *seconds),
         Command::Generate { plan } => load::generate(plan),

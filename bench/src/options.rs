@@ -25,9 +25,23 @@ pub struct Common {
     pub client_core: usize,
     #[command(flatten)]
     seed: Seed,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where the result goes.
+#[derive(Args)]
+pub struct Output {
     /// The result's file [default: under bench/results, see the README].
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+impl Output {
+    /// The file; by default one of this name.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.json.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name))
+    }
 }
 
 impl Common {
@@ -46,7 +60,7 @@ impl Common {
 
     /// Where the result goes; by default under this name.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.json.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name))
+        self.output.file(name)
     }
 }
 

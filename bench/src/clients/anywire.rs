@@ -1,14 +1,16 @@
 //! anywire's own client, on one loop.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use anywire_client::{Client as AnywireClient, Limits, blocking};
 use anywire_loops::Loops;
 
-use super::{BURST_MAX, Bursts, Client, Cores, Meter, Plan, Protocol, Tally, WARM_UP};
+use super::{BURST_MAX, Bursts, Client, Cores, Counted, Meter, Plan, Protocol, Tally, WARM_UP};
 use crate::versions;
 
 pub(super) const CLIENT: Client = Client {
@@ -22,15 +24,18 @@ pub(super) const CLIENT: Client = Client {
     bursts: Some(bursts),
 };
 
+/// Over HTTP/2 if it has a number of streams for each connection.
+fn client_on(loops: &Loops, streams: Option<usize>) -> AnywireClient {
+    let builder = AnywireClient::builder().on(loops);
+    let Some(streams) = streams else { return builder.build() };
+    let mut limits = Limits::default();
+    limits.http2.streams = streams;
+    builder.limits(limits).http2_prior_knowledge().build()
+}
+
 fn call(plan: &Plan) -> Result<Tally> {
     let loops = Loops::start(1)?;
-    let mut limits = Limits::default();
-    let mut builder = AnywireClient::builder().on(&loops);
-    if plan.http2 {
-        limits.http2.streams = plan.in_flight / plan.connections;
-        builder = builder.limits(limits).http2_prior_knowledge();
-    }
-    let client = builder.build();
+    let client = client_on(&loops, plan.http2.then(|| plan.in_flight / plan.connections));
     let url = format!("http://{}/", plan.address);
     let plan = plan.clone();
     let tally = loops.get(0).spawn(move || async move {
@@ -47,6 +52,35 @@ fn call(plan: &Plan) -> Result<Tally> {
         meter.interval(&plan).await
     });
     tally.wait()?
+}
+
+/// Makes so many calls.
+pub(super) fn count(plan: &Counted) -> Result<()> {
+    let loops = Loops::start(1)?;
+    let client = client_on(&loops, plan.http2.then(|| plan.in_flight / plan.connections));
+    let url = format!("http://{}/", plan.address);
+    let plan = plan.clone();
+    let called = loops.get(0).spawn(move || async move {
+        let (meter, left) = (Rc::new(Meter::default()), Rc::new(Cell::new(plan.requests)));
+        let tasks: Vec<_> = (0..plan.in_flight)
+            .map(|_| {
+                let (client, url) = (client.clone(), url.clone());
+                let (meter, left) = (Rc::clone(&meter), Rc::clone(&left));
+                anywire_loops::spawn(async move {
+                    while let Some(fewer) = left.get().checked_sub(1) {
+                        left.set(fewer);
+                        meter.count(get(&client, &url).await);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await?;
+        }
+        ensure!(meter.requests() == plan.requests, "{} calls failed", meter.errors());
+        Ok(())
+    });
+    called.wait()?
 }
 
 /// From a thread outside the loops: calls at once as tasks of the loops, and the one that is waited for by the blocking face.

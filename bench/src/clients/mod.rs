@@ -89,6 +89,21 @@ pub struct Plan {
     pub duration: Duration,
 }
 
+/// How many calls anywire's client shall make, for instructions to be counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Counted {
+    /// The server.
+    pub address: SocketAddr,
+    /// Over HTTP/2.
+    pub http2: bool,
+    /// Connections.
+    pub connections: usize,
+    /// Requests in flight at any time.
+    pub in_flight: usize,
+    /// Calls in all.
+    pub requests: u64,
+}
+
 /// What a client did in the counted interval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tally {
@@ -140,6 +155,15 @@ pub fn call(name: &str, plan: &str) -> Result<()> {
     ensure!(tally.requests > 0, "`{name}` got no answer in {} s", tally.seconds);
     println!("{}", serde_json::to_string(&tally)?);
     Ok(())
+}
+
+/// Body of `bench count PLAN`: makes so many calls and ends.
+///
+/// # Errors
+/// The client could not be set up, or a call failed.
+pub fn count(plan: &str) -> Result<()> {
+    let plan: Counted = serde_json::from_str(plan).context("the plan is no JSON of a plan")?;
+    anywire::count(&plan)
 }
 
 /// Counts answers, and reads the clock and the CPU time at both ends of the interval.

@@ -6,7 +6,7 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 17] = [
+const RUNS: [&str; 18] = [
     "http-server",
     "http-client",
     "http-server-h2",
@@ -16,6 +16,7 @@ const RUNS: [&str; 17] = [
     "tls",
     "ipc",
     "udp",
+    "instructions",
     "extractors",
     "layers",
     "pools",

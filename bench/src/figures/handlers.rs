@@ -3,6 +3,13 @@
 use super::markdown::{count, figure, table};
 use super::{Results, items};
 
+/// A request in the server, and a call in the client.
+pub(super) fn instructions(results: &Results) -> String {
+    let rows = items(&results.of("instructions")["rows"])
+        .map(|row| vec![row["what"].as_str().unwrap_or_default().to_owned(), count(&row["instructions"])]);
+    table(&["a request in the", "instructions"], rows)
+}
+
 /// Extractors beside axum's.
 pub(super) fn extractors(results: &Results) -> String {
     let rows = items(&results.of("extractors")["extractors"]).map(|row| {

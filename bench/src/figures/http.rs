@@ -75,7 +75,11 @@ pub(super) fn servers_of_http2(results: &Results) -> String {
         ("h2-64x1", "64 connections, 1 stream"),
         ("h2-large", "1 connection, 8 streams of 1 MiB"),
     ];
-    beside_anywire("server", "cpu_us_per_request", &scenarios.map(|(name, text)| (rows(result, name), text)))
+    let measured = scenarios.map(|(name, text)| (rows(result, name), text));
+    let idle = items(&result["idle"]["rows"])
+        .map(|row| vec![code(&row["name"]), figure(median(&row["anonymous_bytes_per_connection"]))]);
+    let headings = ["server", "an idle connection, after 100 requests of a browser: bytes"];
+    format!("{}\n{}", beside_anywire("server", "cpu_us_per_request", &measured), table(&headings, idle))
 }
 
 /// Clients over both versions.

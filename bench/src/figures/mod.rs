@@ -85,6 +85,7 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "generators" => generators::costs(results),
         "generators-steady" => generators::steady(results),
         "generators-stopped" => generators::stopped(results),
+        "instructions" => handlers::instructions(results),
         "extractors" => handlers::extractors(results),
         "layers" => handlers::layers(results),
         "routes" => handlers::routes(results),
