@@ -32,9 +32,11 @@ fn no_figure_is_typed_by_hand() {
     expect_none("a measured figure stands in a table that is written from bench/results", &complaints);
 }
 
-/// Numbers with a fraction and a unit of measurements, outside code and outside the tables that are written.
+/// Numbers with a fraction and a unit of measurements, and what took so many percent, outside code and outside the tables that are written.
 fn typed(page: &str) -> Vec<String> {
-    const UNITS: [&str; 8] = ["us", "ns", "times", "GB/s", "MB/s", "Gbit/s", "echo/s", "requests/s"];
+    const COSTS: [&str; 4] = ["took", "takes", "cost", "costs"];
+    const UNITS: [&str; 11] =
+        ["us", "ns", "times", "KiB", "MiB", "GiB", "GB/s", "MB/s", "Gbit/s", "echo/s", "requests/s"];
     let parts = page.split("<!-- figures:").enumerate();
     // Behind an opening mark stands a table, and behind a closing one the page goes on.
     let outside = parts.filter(|(index, part)| *index == 0 || part.starts_with("end"));
@@ -50,6 +52,11 @@ fn typed(page: &str) -> Vec<String> {
                 found.push(pair.join(" "));
             }
         }
+        for cost in words.windows(3) {
+            if COSTS.contains(&cost[0]) && cost[1].parse::<f64>().is_ok() && cost[2].starts_with('%') {
+                found.push(cost.join(" "));
+            }
+        }
     }
     found
 }
@@ -61,5 +68,6 @@ fn a_typed_figure_is_caught() {
         typed("a\n<!-- figures:x -->\n| 1.5 us |\n<!-- figures:end -->\n2.5 times.\n"),
         ["2.5 times."]
     );
+    assert_eq!(typed("A lock for each took 40 % of it."), ["took 40 %"]);
     assert!(typed("spin for 20 us, by version 1.95 of Rust, RFC 9293 3.10.7.4 times").is_empty());
 }
