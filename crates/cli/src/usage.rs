@@ -136,7 +136,7 @@ const OF_LOADS: &[Tip] = &[
     (&["-r"], "a rate is --rate N; redirects are not followed, so that each answer is the server's own"),
     (&["--redirect"], "leave it out; redirects are not followed, so that each answer is the server's own"),
     (
-        &["--connect-to", "-4", "--ipv4", "-6", "--ipv6"],
+        &["-4", "--ipv4", "-6", "--ipv6"],
         "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
     ),
     (&["--host"], "the host is a header field: -H 'Host: example.com'; where to connect to is --via"),

@@ -148,7 +148,8 @@ impl Pipe {
         let Some(last) = requests.last() else { return Ok(()) };
         let on_one = self.reconnect.map_or(per_connection, |requests| requests.min(per_connection));
         let is_last = last == requests.in_a_round();
-        if per_connection < last || (last % on_one == 0 && (is_last || per_connection == last)) {
+        if on_one == 1 || per_connection < last || (last % on_one == 0 && (is_last || per_connection == last))
+        {
             return Ok(());
         }
         let message =

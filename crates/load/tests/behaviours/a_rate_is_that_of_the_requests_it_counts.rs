@@ -26,7 +26,7 @@ fn assert_belongs_together(outcome: &Outcome) {
 
 #[test]
 fn of_a_number_of_requests() {
-    let server = TestServer::start("memory:few", Manner::Answer);
+    let server = TestServer::start("memory:few-of-a-rate", Manner::Answer);
     for gaps in [Gaps::Even, Gaps::Jitter] {
         for requests in [1, 2, 3, 5] {
             let schedule = Some(Schedule { gaps, ..Schedule::constant(RATE) });

@@ -447,8 +447,11 @@ impl Engine {
             }
             let remote = self.local.peer(self.tcbs[index].local, self.tcbs[index].remote);
             let known = mss + options + headers;
-            let is_evicted = self.path_mtus.learn(remote, known, self.now, self.limits.path_mtus);
-            self.counters.path_mtus_evicted += u64::from(is_evicted);
+            // What the route says nobody has to remember of each peer.
+            if known < self.local.mtu_to(remote) {
+                let is_evicted = self.path_mtus.learn(remote, known, self.now, self.limits.path_mtus);
+                self.counters.path_mtus_evicted += u64::from(is_evicted);
+            }
         }
         if is_narrower || may_be_fragmented {
             let passed = if may_be_fragmented { mtu as u16 } else { mss + options + headers };

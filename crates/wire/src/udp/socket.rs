@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anywire_sys::datagrams;
-use anywire_sys::send_each::send_each;
+use anywire_sys::send_each::{SEND_EACH_MAX, send_each};
 use anywire_sys::send_marked::{Marked, send_marked};
 use quinn_udp::UdpSocketState;
 use rustix::io::{Errno, retry_on_intr};
@@ -303,7 +303,7 @@ impl Udp {
         let left = send_each(&self.io, outgoing.leading());
         let is_cut = match &left {
             // The system says only how many left before the one that it did not take.
-            Ok(count) => *count < outgoing.leading().count(),
+            Ok(count) => *count < outgoing.leading().take(SEND_EACH_MAX).count(),
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         };
         sent.no_room += u64::from(is_cut);
