@@ -130,7 +130,9 @@ impl Error {
 }
 
 /// An error, and what has caused it.
-fn causes<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+pub(crate) fn causes<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
     successors(Some(error), |&error| {
         // Its `source` is that of what it wraps.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -146,6 +148,12 @@ fn status_of_cause(cause: &(dyn StdError + 'static)) -> Option<StatusCode> {
     let of_rejection = cause.downcast_ref().map(Rejection::status);
     let rejected = of_rejection.or_else(|| cause.downcast_ref().map(CodecRejection::status));
     let not_run = || is_not_run(cause).then_some(StatusCode::SERVICE_UNAVAILABLE);
+    // A body that was passed on, and that a layer of the tower crates has cut: a call does not know of those.
+    #[cfg(feature = "tower")]
+    let not_run = || {
+        let is_cut = crate::tower::is_length_limit(cause);
+        not_run().or_else(|| is_cut.then_some(StatusCode::PAYLOAD_TOO_LARGE))
+    };
     rejected.or_else(not_run).or_else(|| status_of_call(cause))
 }
 

@@ -169,7 +169,8 @@ impl Download {
             return Ok(None);
         };
         let (mut sender, mut body) = Body::channel(limits.body_ahead_bytes);
-        if let Some(length) = length {
+        // Of what opens a tunnel the length says nothing (RFC 9110 section 9.3.6).
+        if let Some(length) = length.filter(|_| outgoing.is_none()) {
             body = body.with_length(length);
         }
         sender.keep_time(precise);

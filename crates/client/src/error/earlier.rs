@@ -9,6 +9,9 @@ impl Error {
             // The requests of one attempt's interceptors.
             Self::Retried { attempts: counted, is_budget_spent: false, .. } => {
                 *counted = attempts.max(*counted);
+                if was_sent {
+                    self.set_sent();
+                }
                 self
             }
             Self::Retried { .. } => self,

@@ -264,12 +264,18 @@ fn a_peer_that_reads_slowly_gets_all_of_a_caller_who_has_left() {
 /// Any success opens it (RFC 8441 section 5), whatever the method of the call is.
 #[test]
 fn it_has_bytes_whatever_opened_it() {
-    for (method, status) in [("GET", "204"), ("HEAD", "200"), ("POST", "201")] {
+    // A length says nothing of a tunnel (RFC 9110 section 9.3.6).
+    let lengths = [None, Some("0"), Some("3")];
+    for ((method, status), length) in
+        [("GET", "204"), ("HEAD", "200"), ("POST", "201")].into_iter().zip(lengths)
+    {
         let scene = Simulated::new();
         let peer = scene.peer(move |mut line| async move {
             line.greet(&ALLOWS_TUNNELS).await;
             let Some(stream) = line.request().await else { return };
-            line.frame(HEADERS, END_HEADERS, stream, &literals(&[(":status", status)])).await;
+            let length = length.map(|length| ("content-length", length));
+            let fields: Vec<_> = [Some((":status", status)), length].into_iter().flatten().collect();
+            line.frame(HEADERS, END_HEADERS, stream, &literals(&fields)).await;
             line.frame(DATA, 0, stream, b"hello").await;
             assert_eq!(heard(&mut line).await, b"world");
             line.frame(DATA, END_STREAM, stream, b"").await;

@@ -9,16 +9,22 @@ use anywire_client::{CallRequest, ClientBuilder, Error, Limits, Next, Response, 
 use anywire_http::Url;
 
 use crate::support::bytes_of_http2::{END_HEADERS, END_STREAM, HEADERS, literals};
-use crate::support::{OK, Peer, block_on, builder, eventually, poll_once, wire};
+use crate::support::{HANG, OK, Peer, block_on, builder, eventually, poll_once, wire};
 
 /// Nobody listens there.
 const CLOSED: &str = "http://127.0.0.1:1/orders/7";
 
 /// A peer that has done what a POST asks for, and says where its result is.
 fn done(location: String, is_http2: bool) -> Peer {
+    done_when(|| (), location, is_http2)
+}
+
+/// The same, once this returns.
+fn done_when(may_say: impl Fn() + Send + Sync + 'static, location: String, is_http2: bool) -> Peer {
     if is_http2 {
         return Peer::of_http2(wire("tcp"), move |mut frames, _| {
             while let Some(stream) = frames.request() {
+                may_say();
                 let head = literals(&[(":status", "303"), ("location", &location)]);
                 frames.say(HEADERS, END_HEADERS | END_STREAM, stream, &head);
             }
@@ -26,6 +32,7 @@ fn done(location: String, is_http2: bool) -> Peer {
     }
     Peer::start(wire("tcp"), move |mut talk| {
         while talk.request().is_some() {
+            may_say();
             talk.say(format!("HTTP/1.1 303 See Other\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"));
         }
     })
@@ -219,7 +226,10 @@ fn an_outer_interceptor_is_told_what_an_inner_one_has_sent() {
 #[test]
 fn a_request_may_outlive_its_interceptor() {
     for (is_http2, calls) in [(false, false), (false, true), (true, false), (true, true)] {
-        let peer = done(CLOSED.to_owned(), is_http2);
+        let gate = Arc::new(Mutex::new(()));
+        let is_shut = gate.lock().expect("no panic");
+        let opens = Arc::clone(&gate);
+        let peer = done_when(move || drop(opens.lock()), CLOSED.to_owned(), is_http2);
         let (gives, gets) = std::sync::mpsc::channel();
         let gives_up = move |request: CallRequest, next: Next| {
             let gives = gives.clone();
@@ -234,7 +244,8 @@ fn a_request_may_outlive_its_interceptor() {
         let error = block_on(client.post(peer.url("/orders")).body("tea").send()).expect_err("it gave up");
         assert!(matches!(error.last(), Error::OnLoop), "{error:?}");
         says_so(&error);
-        let response = block_on(gets.recv().expect("one request")).expect("an answer");
+        drop(is_shut);
+        let response = block_on(gets.recv_timeout(HANG).expect("one request")).expect("an answer");
         assert_eq!(response.status(), 303);
     }
 }

@@ -129,9 +129,9 @@ fn a_full_inbox_takes_no_calls_of_another_loop() {
     }
     eventually("all but a few are refused", || {
         look();
-        refused.get() >= 16
+        // A loop counts one just before it says so.
+        refused.get() >= 16 && client.counters().total().queue_full == refused.get()
     });
-    assert_eq!(client.counters().total().queue_full, refused.get());
     drop(unblock);
     blocks.wait().expect("no panic");
 }

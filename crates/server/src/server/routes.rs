@@ -63,7 +63,11 @@ impl RouterHandle {
             };
             // Without the lock: building calls code of layers.
             drop(server);
-            services.exchange(&next)?;
+            let exchanged = services.exchange(&next);
+            // Unless right ones have come meanwhile.
+            if exchanged.is_err() && self.waiting().is_none() {
+                return exchanged;
+            }
         }
     }
 
@@ -95,16 +99,21 @@ impl RouterHandle {
     /// # Errors
     /// Mistakes of the new routes, as from [`Server::start`](super::Server::start). The old ones go on then.
     pub fn replace(&self, router: Router) -> Result<Replacing, RouteError> {
+        // Building, and the destructors of former routers, run code of users: without the lock.
+        if matches!(&*self.lock(), ServerState::Waiting(_)) {
+            router.build()?;
+        }
+        let router = Arc::new(router);
         let mut server = self.lock();
         let (services, loops) = match &mut *server {
             ServerState::Running { services, loops } => (services.upgrade(), loops.clone()),
             ServerState::Waiting(next) => {
-                router.build()?;
-                *next = Some(Arc::new(router));
+                let before = next.replace(router);
+                drop(server);
+                drop(before);
                 return Ok(Replacing::new(Vec::new()));
             }
         };
-        // Without the lock: this may run destructors of handlers.
         drop(server);
         let tasks = services.map(|services| services.replace(&router, &loops)).transpose()?;
         Ok(Replacing::new(tasks.unwrap_or_default()))

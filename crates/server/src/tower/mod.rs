@@ -27,14 +27,13 @@ pub use self::router_service::{Responding, RouterService};
 pub use self::service::{ServiceHandler, ViaService, service};
 
 use std::error::Error as StdError;
-use std::iter::successors;
 
 use anywire_http::body::BoxError;
 use anywire_http::{Body, ConvertError, IntoResponse, Response, StatusCode};
 use bytes::Buf;
 use http_body_util::LengthLimitError;
 
-use crate::respond::{Error, FAILED};
+use crate::respond::{Error, FAILED, causes};
 
 /// A body that a service of the tower crates may respond with, such as that of axum, of tonic or of a layer.
 ///
@@ -46,7 +45,7 @@ impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send + 'static> Resp
 /// Whether a layer of the tower crates has cut a body at its limit, as `RequestBodyLimitLayer` of tower-http and `Limited` of
 /// http-body-util do.
 pub(crate) fn is_length_limit(reason: &(dyn StdError + 'static)) -> bool {
-    successors(Some(reason), |&reason| reason.source()).any(<dyn StdError>::is::<LengthLimitError>)
+    causes(reason).any(<dyn StdError>::is::<LengthLimitError>)
 }
 
 /// A response as the types of the `http` crate have it. One that they cannot hold is a 500 with the cause.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anywire_http::{Method, StatusCode};
-use anywire_server::guards::header;
+use anywire_server::guards::{header, host};
 use anywire_server::layers::{Cors, Csrf};
 use anywire_server::{Handler, Next, Path, Request, Response, Router};
 
@@ -138,6 +138,50 @@ fn a_handler_may_have_its_own() {
     assert_eq!((question.status, question.field("vary")), (204, None));
     let patch = served.alike("PATCH /one", &[("origin", SHOP), ("access-control-request-method", "PUT")], "");
     assert_eq!((patch.status, patch.field("vary")), (405, None));
+}
+
+/// One handler lets pages call, another one of the same path does not.
+#[test]
+fn a_permission_is_that_of_the_handler_that_will_answer() {
+    let lets = |text: &'static str| {
+        let cors = Cors::new().origins([SHOP]).methods([Method::PUT]).headers(["content-type"]);
+        (async move || text).layer(cors)
+    };
+    let strict = async || "strict";
+    let served = serve(
+        Router::new()
+            .put("/host", strict.when(host("admin.example")))
+            .put("/host", lets("open"))
+            .put("/type", strict.consumes("application/json"))
+            .put("/type", lets("open").consumes("application/xml"))
+            .put("/field", strict.when(header("x-admin")))
+            .put("/field", lets("open"))
+            .any("/any", lets("open"))
+            .put("/any", strict)
+            .any("/own", strict)
+            .put("/own", lets("open")),
+    );
+    let permits = |path: &str, host: &str, method: &str| {
+        let fields = [("host", host), ("origin", SHOP), ("access-control-request-method", method)];
+        let reply = served.alike(&format!("OPTIONS {path}"), &fields, "");
+        reply.field("access-control-allow-origin").is_some()
+    };
+    for (path, host, is_permitted) in [
+        ("/host", "admin.example", false),
+        ("/host", "shop.example", true),
+        // Which of them answers is not known before the request has its fields.
+        ("/type", "x", false),
+        ("/field", "x", false),
+        ("/any", "x", false),
+        ("/own", "x", true),
+    ] {
+        assert_eq!(permits(path, host, "PUT"), is_permitted, "{path} of {host}");
+    }
+    assert_eq!(served.alike("PUT /any", &[], "").text, "strict");
+    assert_eq!(served.alike("PUT /own", &[], "").text, "open");
+    // The method that no handler of its own has is that of the handler of all.
+    assert!(permits("/any", "x", "DELETE") && !permits("/own", "x", "DELETE"));
+    assert_eq!(served.alike("OPTIONS /own", &[], "").text, "strict", "no preflight");
 }
 
 /// A preflight asks whether a field may be sent, and does not have it.

@@ -90,8 +90,12 @@ impl Choice {
 
     pub(in crate::router) fn choose(&self, request: &Request) -> Outcome {
         let method = request.method();
+        let asked = Cors::asked_method(request);
         let of_get = (*method == Method::HEAD).then_some(Method::GET);
-        for of in [Some(method), of_get.as_ref()].into_iter().flatten().map(Some).chain([None]) {
+        // A preflight is not for the handler of all methods if another one has the method that it asks for.
+        let is_for_any = !asked.as_ref().is_some_and(|asked| self.has_preflight_beside_any(asked));
+        let any = is_for_any.then_some(None);
+        for of in [Some(method), of_get.as_ref()].into_iter().flatten().map(Some).chain(any) {
             let candidates = self.candidates.iter().filter(|candidate| candidate.method.as_ref() == of);
             let open: Vec<_> = candidates.filter(|candidate| candidate.is_open(request)).collect();
             if !open.is_empty() {
@@ -99,7 +103,6 @@ impl Choice {
             }
         }
         let open: Vec<_> = self.candidates.iter().filter(|candidate| candidate.is_open(request)).collect();
-        let asked = Cors::asked_method(request);
         let asked_about = asked.as_ref().map_or_else(Vec::new, |asked| self.asked_about(asked, request));
         // A handler of all methods has the one that a preflight asks for.
         let methods = asked_about.iter().filter_map(|candidate| candidate.method.as_ref().or(asked.as_ref()));
@@ -108,9 +111,7 @@ impl Choice {
             Some(allow) => {
                 let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
                 let refused = NoCandidate::Method { allow, takes };
-                let of_asked =
-                    |candidate: &&&Candidate| asked.as_ref().is_some_and(|asked| candidate.has(asked));
-                match open.iter().filter(of_asked).find_map(|candidate| candidate.preflight) {
+                match asked.and_then(|asked| self.preflight(&asked, request)) {
                     Some(preflight) => Outcome::Preflight(refused, preflight),
                     None => Outcome::Refused(refused, common(open)),
                 }
@@ -132,6 +133,36 @@ impl Choice {
             candidate.conditions.guards.iter().all(|given| given.guard.takes_after(preflight))
         };
         of_method.filter(may_take).collect()
+    }
+
+    /// Whether layers of handlers may answer a preflight that asks for this method, which a handler of its own has.
+    fn has_preflight_beside_any(&self, asked: &Method) -> bool {
+        let of_method = |candidate: &Candidate| candidate.method.is_some() && candidate.has(asked);
+        self.candidates.iter().any(of_method)
+            && self.candidates.iter().any(|candidate| candidate.preflight.is_some())
+    }
+
+    /// What answers a preflight within layers of a handler: if it is certain that the request that is to follow is this handler's, since
+    /// the permission of another one must not lead there.
+    fn preflight(&self, asked: &Method, preflight: &Parts) -> Option<EndpointId> {
+        let may_take = |candidate: &&Candidate| {
+            candidate.has(asked)
+                && candidate.conditions.guards.iter().all(|given| given.guard.takes_after(preflight))
+        };
+        let mut possible: Vec<&Candidate> = self.candidates.iter().filter(may_take).collect();
+        // In the order in which they are asked; see `negotiate`.
+        let order = |candidate: &&Candidate| {
+            let method = candidate.method.as_ref().map(|own| own != asked);
+            (method.is_none(), method, std::cmp::Reverse(candidate.conditions.rank()))
+        };
+        possible.sort_by_key(order);
+        let (first, others) = possible.split_first()?;
+        let takes_all = first.is_open(preflight)
+            && first.conditions.consumes.is_none()
+            && first.conditions.produces.is_none()
+            // One with types of as high a rank comes before it.
+            && others.iter().all(|other| other.conditions.consumes.is_none() || order(other) > order(first));
+        first.preflight.filter(|_| others.is_empty() || takes_all)
     }
 
     /// What methods take whose handlers all say it.

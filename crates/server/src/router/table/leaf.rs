@@ -95,8 +95,9 @@ impl Leaf {
         }
         let preflights: Vec<_> = candidates.iter().filter_map(|candidate| candidate.preflight).collect();
         // Which layers are around a preflight depends on the method for which it asks.
+        let has_preflights = !preflights.is_empty();
         let has_choice =
-            !preflights.is_empty() || candidates.iter().any(|candidate| !candidate.conditions.are_none());
+            has_preflights || candidates.iter().any(|candidate| !candidate.conditions.are_none());
         let mut refused = Vec::new();
         if has_choice {
             // Whose guards let a request in decides which routers are around its refusal.
@@ -120,10 +121,13 @@ impl Leaf {
         });
         let any =
             direct.iter().find_map(|(method, endpoint)| method.is_none().then_some(*endpoint)).flatten();
-        // What a choice says of other methods depends on whose conditions hold.
-        let other = any
-            .or(choice)
-            .unwrap_or_else(|| endpoints.add_own(answers::other_method(allow.unwrap_or_default()), scope));
+        // What a choice says of other methods depends on whose conditions hold. A preflight is for the handler of the method that it asks for,
+        // also beside one of all methods.
+        let asks_for_one = any.is_some() && has_preflights && direct.len() > 1;
+        let other =
+            choice.filter(|_| asks_for_one).or(any).or(choice).unwrap_or_else(|| {
+                endpoints.add_own(answers::other_method(allow.unwrap_or_default()), scope)
+            });
         let of_method =
             |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(choice)?));
         let methods = direct.into_iter().filter_map(of_method).collect();
