@@ -3,6 +3,7 @@
 
 use std::net::TcpStream;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -37,30 +38,33 @@ fn by_a_load_and_by_a_call() {
         assert!(errors["ports"].as_u64() >= Some(10) && errors["connect"] == 0, "{result}");
     }
     // The server of a candidate takes one of the ports.
-    let args = ["compare", "--wires", "tcp", "--rounds", "1", "--duration", "50ms", "-c", "20"];
-    let output = anywire(&args);
+    let args = ["compare", "--wires", "tcp", "--rounds", "1", "-c", "20", "--duration"];
+    let output = answered(|duration| anywire(&[&args[..], &[duration]].concat()));
     assert_short_of_ports(&output, 18, "11 of 20 connections were never open");
     let compared = stdout(&output);
     assert!(compared.contains("11 of 20 connections were never open"), "{compared}");
     assert!(compared.contains("net.ipv4.ip_local_port_range"), "{compared}");
-    let short = ["--rounds", "5", "-d", "20ms", "--turn", "10ms", "--warm-up", "0", "-c", "20"];
-    let output = anywire(&[&["ab", &url, &url], &short[..]].concat());
-    assert_short_of_ports(&output, 18, "10 of 20 connections to A were never open");
+    let short = ["--rounds", "5", "--warm-up", "0", "-c", "20"];
+    let output =
+        answered(|turn| anywire(&[&["ab", &url, &url], &short[..], &["-d", turn, "--turn", turn]].concat()));
+    // More than 10 if the system has not yet freed all ports of the turn before.
+    assert_short_of_ports(&output, 18, " of 20 connections to A were never open");
     assert_short_of_ports(&anywire(&["probe", &url]), 18, "of 32 connections came about");
     // One of two does not start, and the other one is measured.
-    let output = anywire(&[
-        "compare",
-        &url,
-        "gone=http://127.0.0.1:9/",
-        "-c",
-        "2",
-        "--rounds",
-        "1",
-        "--duration",
-        "50ms",
-    ]);
+    let args = ["compare", &url, "gone=http://127.0.0.1:9/", "-c", "2", "--rounds", "1", "--duration"];
+    let output = answered(|duration| anywire(&[&args[..], &[duration]].concat()));
     assert_refused(&output, 18, "gone: 2 of 2 connections were never open");
-    let connect = |_| TcpStream::connect("127.0.0.1:8080").expect("a port is left");
+    // As soon as the system has freed those of the connections before.
+    let connect = |_| {
+        let begun = Instant::now();
+        loop {
+            match TcpStream::connect("127.0.0.1:8080") {
+                Ok(stream) => break stream,
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
     let held: Vec<_> = (0..10).map(connect).collect();
     assert_short_of_ports(&anywire(&["get", &url]), 7, "has no local port left");
     assert_short_of_ports(&anywire(&["load", &url, "-n", "1", "-c", "1"]), 1, "has no local port left");
@@ -78,6 +82,12 @@ fn by_a_load_and_by_a_call() {
     let args = ["udp", "load", "udp:127.0.0.1:9", "--duration", "50ms", "--rate", "100"];
     assert_short_of_ports(&anywire(&args), 1, "has no local port left");
     drop(held);
+}
+
+/// What a run of such a length gives that it has answers: on a busy machine the shortest has none, and ends for that.
+fn answered(run: impl Fn(&str) -> Output) -> Output {
+    let mut outputs = ["50ms", "400ms", "2s", "10s"].into_iter().map(run);
+    outputs.find(|output| output.status.code() != Some(1)).expect("10 s are enough")
 }
 
 #[track_caller]

@@ -200,6 +200,8 @@ fn a_request_that_says_close_is_the_last_of_its_connection() {
         let output = raw(&in_order, more);
         assert!(output.status.success(), "{}", stderr(&output));
     }
+    let output = raw(&[last, open, last].concat(), &["--reconnect", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]

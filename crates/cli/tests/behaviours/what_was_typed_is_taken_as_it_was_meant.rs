@@ -32,8 +32,6 @@ fn flags_of_other_tools_are_answered_with_ours() {
         (&["load", &url, "-d", "1=2"], "--data"),
         (&["load", &url, "-d", "5x"], "--data"),
         (&["load", &url, "-m", "100"], "--streams"),
-        (&["load", &url, "--connect-to", "a:80:b:80"], "--via"),
-        (&["load", &url, "--header-table-size", "4096"], "leave it out"),
         (&["load", &url, "-host", "a"], "-H 'Host:"),
         (&["load", &url, "-cpus", "2"], "--loops"),
         (&["-v", "load", &url, "--rps", "5"], "--rate"),

@@ -151,9 +151,7 @@ fn requests_that_nobody_reads() {
     for name in ["x-long", "x-longer"] {
         headers.insert(name, "a".repeat(48 << 10)).expect("a field");
     }
-    let pattern_time = Duration::from_secs(1);
-    let plan =
-        Plan { headers, requests: 8, pipeline: 2, connections: 1, pattern_time, ..of(Fault::ReadsSlowly) };
+    let plan = Plan { headers, requests: 8, pipeline: 2, connections: 1, ..of(Fault::ReadsSlowly) };
     let outcome = assert_verdicts(plan, &[Class::WindowStalls]);
     assert_eq!(outcome.repeated, ["single"]);
 }

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub(crate) enum Fault {
     MiscountsHead,
     /// The body is waited for, and nobody says so.
     IgnoresExpect,
-    /// The answer is long, and cut if the client takes nothing for a fifth of a second.
+    /// The answer is long, and cut if a HEAD comes before all of it has left: only while a reader pauses does anybody ask.
     CutsSlowReaders,
     /// What has come is read 4 KiB at a time, with a pause before each read.
     ReadsSlowly,
@@ -65,8 +66,10 @@ pub(crate) fn start(fault: Fault) -> u16 {
         thread::spawn(move || serve_all_in_turn(&listener));
     } else {
         thread::spawn(move || {
+            let heads = Arc::default();
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || Connection::new(stream, fault).serve());
+                let heads = Arc::clone(&heads);
+                thread::spawn(move || Connection::new(stream, fault, heads).serve());
                 if fault == Fault::AcceptsSlowly {
                     thread::sleep(Duration::from_millis(30));
                 }
@@ -138,17 +141,19 @@ struct Connection {
     stream: TcpStream,
     fault: Fault,
     answers: usize,
+    /// Requests by HEAD on all connections.
+    heads: Arc<AtomicUsize>,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, fault: Fault) -> Self {
+    fn new(stream: TcpStream, fault: Fault, heads: Arc<AtomicUsize>) -> Self {
         let waits = matches!(fault, Fault::SplitsAndDelays | Fault::SplitsHeadAndDelays);
         stream.set_nodelay(!waits).expect("a socket");
         if fault == Fault::CutsSlowReaders {
-            // A write that has sent something is no failure: the one behind it is.
-            stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a socket");
+            // So that it looks for a HEAD.
+            stream.set_write_timeout(Some(Duration::from_millis(10))).expect("a socket");
         }
-        Self { stream, fault, answers: 0 }
+        Self { stream, fault, answers: 0, heads }
     }
 
     /// Until the peer leaves, or the fault says so.
@@ -205,6 +210,8 @@ impl Connection {
 
     fn answer(&mut self, asked: &Asked) -> std::io::Result<()> {
         self.answers += 1;
+        let heads = self.heads.load(Ordering::SeqCst);
+        self.heads.fetch_add(usize::from(asked.is_head), Ordering::SeqCst);
         if asked.path == "/slow" {
             thread::sleep(SLOW);
         }
@@ -247,6 +254,22 @@ impl Connection {
                 }
                 stream.write_all(b"0\r\n\r\n")
             }
+            Fault::CutsSlowReaders if !asked.is_head => {
+                let answer = [head.as_bytes(), body.as_bytes()].concat();
+                let mut rest = &answer[..];
+                while !rest.is_empty() {
+                    match stream.write(&rest[..rest.len().min(16 << 10)]) {
+                        Ok(count) => rest = &rest[count..],
+                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error),
+                    }
+                    // Behind the first part: an answer that has not begun is not cut.
+                    if !rest.is_empty() && self.heads.load(Ordering::SeqCst) != heads {
+                        return Err(std::io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Ok(())
+            }
             Fault::CutsTenth if self.answers == 10 => stream.write_all(head.as_bytes()),
             Fault::AnswersTwice => {
                 stream.write_all([head.as_bytes(), body.as_bytes()].concat().repeat(2).as_slice())
@@ -282,7 +305,7 @@ fn serve_all_in_turn(listener: &TcpListener) {
         let mut has_moved = false;
         while let Ok((stream, _)) = listener.accept() {
             stream.set_nonblocking(true).expect("a socket");
-            connections.push((Connection::new(stream, Fault::BlocksItsLoop), Vec::new()));
+            connections.push((Connection::new(stream, Fault::BlocksItsLoop, Arc::default()), Vec::new()));
             has_moved = true;
         }
         connections.retain_mut(|(connection, received)| {
