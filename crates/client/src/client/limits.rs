@@ -141,7 +141,7 @@ pub struct Timeouts {
     /// before that.
     pub write: Duration,
     /// Last request byte .. first response byte, as [`Phase::Read`](crate::Phase::Read). A byte of the response's head begins this time
-    /// anew, and so does an interim response. Default: `None`, which is as long as `read`, because most servers that are silent before a
+    /// anew, unless the call is [forwarded](crate::Client::forward), and so does an interim response. Default: `None`, which is as long as `read`, because most servers that are silent before a
     /// response may be so within it.
     pub first_byte: Option<Duration>,
     /// Longest silence: last request byte .. first response byte, unless `first_byte` has a limit of its own; then between response

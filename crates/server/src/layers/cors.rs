@@ -20,7 +20,8 @@ use crate::run::sync_layer::{SyncLayer, sync_layer};
 ///
 /// **Add it before layers that refuse**, such as authentication: a browser asks first by an `OPTIONS` without credentials (the
 /// preflight), and this layer answers that for each path of its router. Given to a handler, it answers those that ask for the method
-/// of that handler.
+/// of that handler, if it is certain that the request will be answered by this one: beside others of that method, whose guards look at fields
+/// or whose media types differ, it is not known before the request comes. Then give it to the router.
 ///
 /// It refuses no request: browsers do, for the page. A service that must not be called from elsewhere has
 /// [`Csrf`](super::Csrf).
