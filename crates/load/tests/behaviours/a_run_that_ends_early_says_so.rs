@@ -253,6 +253,7 @@ fn a_rate_of_few_answers_a_connection_says_how_coarse_it_is() {
         let mut outcome = crate::support::sample::outcome();
         (outcome.plan.duration_seconds, outcome.rate.seconds) = (Some(2.0), 2.0);
         outcome.latency.send.as_mut().expect("it has one").p50 = p50;
+        outcome.totals.measured.answered = 4 * outcome.plan.connections as u64;
         change(&mut outcome);
         let remarks = outcome.remarks();
         remarks.into_iter().find(|remark| remark.starts_with("an answer took "))
@@ -260,6 +261,9 @@ fn a_rate_of_few_answers_a_connection_says_how_coarse_it_is() {
     let said = says(500_000.0, |_| {}).expect("it is a quarter of the time");
     assert!(said.contains("500 ms, 25.0 % of the time"), "{said}");
     assert_eq!(says(90_000.0, |_| {}), None);
+    // With many in flight on each connection some come all the time.
+    let many = |outcome: &mut Outcome| outcome.totals.measured.answered *= 250;
+    assert_eq!(says(500_000.0, many), None);
     assert_eq!(says(500_000.0, |outcome| outcome.rate.interrupted = true), None);
     assert_eq!(says(500_000.0, |outcome| outcome.plan.duration_seconds = None), None);
 }
