@@ -200,7 +200,7 @@ fn echo_until(stops_behind: u64, stop: Stop) -> SocketAddr {
 fn a_search_that_is_ended_early_says_so() {
     let loops = Loops::start(1).expect("a thread");
     // Between two runs, and within the second one.
-    for within in [false, true] {
+    let ended_early = |within: bool| {
         let stop = Stop::new();
         // Ample for the echo to see the second run begin.
         let duration = Duration::from_secs(2);
@@ -214,6 +214,14 @@ fn a_search_that_is_ended_early_says_so() {
             }
         })
         .expect("it can run");
+        (found, plan)
+    };
+    for within in [false, true] {
+        // A busy machine may not keep the rate of the first run, which then shows nothing.
+        let mut tries = (0..20).map(|_| ended_early(within));
+        let kept =
+            tries.find(|(found, _)| found.trials.first().is_some_and(|first| first.kept == Some(true)));
+        let (found, plan) = kept.expect("one of twenty runs keeps its rate");
         // What the first one has shown counts; what the second one has not does not.
         assert_eq!(
             (found.interrupted, found.highest_rate),
