@@ -16,12 +16,20 @@ fn swarm(args: &[&str]) -> Value {
     outcome
 }
 
+/// The same, until a run is not held up by a busy machine for a retransmission timeout, 200 ms at least: such a run rightly sends again.
+#[track_caller]
+fn undisturbed(args: &[&str]) -> Value {
+    let mut runs = (0..100).map(|_| swarm(args));
+    let is_undisturbed = |outcome: &Value| outcome["max_us"].as_f64() < Some(190_000.0);
+    runs.find(is_undisturbed).expect("one of a hundred runs is not held up")
+}
+
 const MODES: [&str; 5] = ["echo", "push", "group", "short", "http"];
 
 #[test]
 fn each_mode_verifies_and_names_its_figures() {
     for mode in MODES {
-        let outcome = swarm(&["-c", "100", "--mode", mode]);
+        let outcome = undisturbed(&["-c", "100", "--mode", mode]);
         for key in [
             "echoes_per_second",
             "frames_per_second",
@@ -36,10 +44,7 @@ fn each_mode_verifies_and_names_its_figures() {
         ] {
             assert!(outcome[key].as_f64() > Some(0.0), "{mode}: {key} in {outcome}");
         }
-        assert_eq!(outcome["endpoints"], 200, "{outcome}");
-        // A swarm that a busy machine holds up for a retransmission timeout, 200 ms at least, rightly sends again.
-        let is_held_up = outcome["max_us"].as_f64() > Some(190_000.0);
-        assert!(is_held_up || outcome["retransmits"] == 0, "{outcome}");
+        assert_eq!((&outcome["endpoints"], &outcome["retransmits"]), (&200.into(), &0.into()), "{outcome}");
         assert!(outcome["starved"].is_u64() && outcome["checksum"] == true, "{mode}: {outcome}");
         assert!(outcome["model_echoes_per_second"].is_null(), "it is the bench that measures the model");
         // Each short connection has one echo, so there is nothing to compare.

@@ -250,7 +250,7 @@ pub struct Large {
     pub segments_expected: Option<f64>,
 }
 
-/// A long answer that nobody reads for a while, and quick requests beside it.
+/// What became of a long answer whose reader paused, and of quick requests on another connection meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SlowReader {
     /// How long nothing was read, in microseconds.

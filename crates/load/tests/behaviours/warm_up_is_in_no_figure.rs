@@ -35,8 +35,8 @@ fn the_measured_part_has_its_own_requests_only() {
     assert!(outcome.to_string().contains("answers)"));
 }
 
-/// The gap between two requests is far longer than the warm-up: the next request of the warm-up is due long after the measured part has
-/// begun, and nobody may wait for it.
+/// The gap between two requests is a minute and the warm-up is short. The first measured request must not wait for the time at which the
+/// warm-up's next one would be due.
 #[test]
 fn the_first_request_behind_a_warm_up_leaves_at_its_own_time() {
     let http1 = TestServer::start("memory:warm-gap", Manner::Answer);

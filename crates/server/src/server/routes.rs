@@ -50,7 +50,7 @@ impl RouterHandle {
         }
     }
 
-    /// From now on they are those of this server, which serves nobody yet. It gets those that were replaced meanwhile, so that an earlier
+    /// Ties the handle to this server, which serves nobody yet. Routes that were given meanwhile are put in place first, so that an earlier
     /// call never wins over a later one.
     pub(super) fn run(&self, services: &Arc<Services>, loops: &Loops) -> Result<(), RouteError> {
         loop {
